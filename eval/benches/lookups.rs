@@ -14,11 +14,12 @@
 )]
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_eval::dataset::passages;
 use spechop_eval::web::{Latency, Web, WebOptions};
@@ -46,7 +47,7 @@ struct Noting {
 
 impl Noting {
     fn ended(&self, query: &str) -> Option<Instant> {
-        let ended = self.ended.lock().unwrap();
+        let ended = self.ended.lock();
         ended
             .iter()
             .rev()
@@ -69,7 +70,7 @@ impl SearchProvider for Noting {
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let found = self.searxng.search(call, query, limit).await;
-        let mut ended = self.ended.lock().unwrap();
+        let mut ended = self.ended.lock();
         ended.push((query.to_owned(), Instant::now()));
         found
     }

@@ -17,9 +17,10 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_eval::{Dataset, Row, load};
 use spechop_ports::{Call, Encoder, GuessRequest, PortError, Speculator};
@@ -49,12 +50,12 @@ impl Encoder for Once {
     }
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        let known = self.vectors.lock().unwrap().get(text).cloned();
+        let known = self.vectors.lock().get(text).cloned();
         if let Some(vector) = known {
             return Ok(vector);
         }
         let vector = self.encoder.encode_query(call, text).await?;
-        let mut vectors = self.vectors.lock().unwrap();
+        let mut vectors = self.vectors.lock();
         vectors.insert(text.to_owned(), vector.clone());
         Ok(vector)
     }
@@ -122,6 +123,7 @@ async fn guess(memory: &Memory, asked: &str) -> Option<Arc<str>> {
         question: Question::new("Who?").unwrap(),
         hops: Vec::new(),
         sub_question: SubQuestion::new(asked),
+        passages: NonZeroUsize::MIN,
         limit: NonZeroUsize::MIN,
     };
     let guessed = memory.guess(&Call::authoritative(), request).await.unwrap();

@@ -33,7 +33,7 @@ use crate::wire;
 pub use arrivals::Shape;
 use arrivals::{Arrival, Arrivals};
 pub use setting::{InvalidSetting, LoadSetting};
-pub use tally::{Bounded, Latencies, Measured, Ratio};
+pub use tally::{Latencies, Measured, Ratio};
 use tally::{Latency, Outcome, Tally, Times};
 
 /// The server ends first and says why; this is for a server that is silent.

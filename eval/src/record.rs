@@ -266,7 +266,8 @@ impl Recorder {
                     question: asked(question)?,
                     hops: known(hops),
                     sub_question: SubQuestion::new(sub_question),
-                    limit: NonZeroUsize::new(*limit).unwrap_or(NonZeroUsize::MIN),
+                    passages: at_least_one(bundle.info().passages),
+                    limit: at_least_one(*limit),
                 };
                 guess(guesser.as_ref(), request).await
             }
@@ -414,6 +415,11 @@ fn sound(stage: Stage) -> Result<Stage, PortError> {
         what: "the planner".into(),
         detail: "it asked on although it had to answer".into(),
     })
+}
+
+/// Bundles say how many as any number.
+fn at_least_one(many: usize) -> NonZeroUsize {
+    NonZeroUsize::new(many).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn known(hops: &[crate::stage::KnownHop]) -> Vec<KnownHop> {

@@ -32,6 +32,7 @@ mod verifier;
 use serde::Serialize;
 
 pub use curve::{CurveFigure, CurvePoint, curve_svg};
+pub(crate) use table::Column;
 pub use table::{Cell, Table};
 
 use crate::{Run, Source};

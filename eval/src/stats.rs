@@ -4,6 +4,8 @@
 //! come from the same questions. Everything is seeded with the same seed, by a generator of our own:
 //! the same runs give the same bytes, whatever a library's next version draws.
 
+use spechop_theory::Interval;
+
 /// Resamples of an interval.
 const RESAMPLES: usize = 2_000;
 /// Sign flips of a permutation test.
@@ -11,17 +13,6 @@ const FLIPS: usize = 10_000;
 /// Up to so many differences every flip is tried: 2¹³ < [`FLIPS`].
 const EXACT_MAX: usize = 13;
 const SEED: u64 = 0x5eed;
-
-/// A number and its 95 % confidence bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Interval {
-    /// The number, over all questions.
-    pub(crate) value: f64,
-    /// Lower bound.
-    pub(crate) low: f64,
-    /// Upper bound.
-    pub(crate) high: f64,
-}
 
 /// A statistic of sums over questions, with its percentile bootstrap interval. Each question brings
 /// `N` addends; the statistic is given their sums. `None` where it is no finite number.

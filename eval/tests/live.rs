@@ -97,7 +97,7 @@ async fn a_server_is_warmed_up_with_a_question_of_no_run() {
     let before = Question::before_a_run(Source::Live, &questions).unwrap();
     probe(&options.address, &before).await.unwrap();
     ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
-    let asked = server.asked.lock().unwrap().clone();
+    let asked = server.asked.lock().clone();
     let times = |text: &str| asked.iter().filter(|other| *other == text).count();
     // A segment for each hop and the last one; the probe and the warm-up, and each question once.
     assert_eq!(times(&before.text), 2 * 4, "{asked:?}");

@@ -92,6 +92,7 @@ async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Opti
                 question: question.clone(),
                 hops: hops.clone(),
                 sub_question: sub_question.clone(),
+                passages: NonZeroUsize::MIN,
                 limit: NonZeroUsize::MIN,
             };
             tools.guess(&call, request).await.ok()?;

@@ -1,8 +1,9 @@
 //! What became of each call of a question, for whoever wants to see afterwards what ran when.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_ports::{Call, Lane};
 use spechop_types::{Activities, BranchId, CommitKind, LookupId, Refusal, Stage, Tokens};
 use tokio::time::Instant;
@@ -110,36 +111,34 @@ pub enum Origin {
 impl Journal {
     /// The notes so far. They are taken away.
     pub fn take(&self) -> Notes {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut *self.0.lock())
     }
 
     pub(crate) fn taken_over(&self, taken_over: TakenOver) {
-        self.lock().taken_over.push(taken_over);
+        self.0.lock().taken_over.push(taken_over);
     }
 
     pub(crate) fn committed(&self, lookup: LookupId, kind: CommitKind) {
-        self.lock().committed.push(CommittedLookup { lookup, kind });
+        self.0
+            .lock()
+            .committed
+            .push(CommittedLookup { lookup, kind });
     }
 
     /// The answer is that of another plan: it stands on none of the calls that are noted so far.
     pub(crate) fn give_up(&self) {
-        let mut notes = self.lock();
+        let mut notes = self.0.lock();
         notes.taken_over.clear();
         notes.committed.clear();
     }
 
     fn call(&self, note: CallNote) {
-        let mut notes = self.lock();
+        let mut notes = self.0.lock();
         if notes.calls.len() < CALLS_MAX {
             notes.calls.push(note);
         } else {
             notes.left_out += 1;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Notes> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

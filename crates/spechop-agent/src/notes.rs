@@ -27,13 +27,13 @@ pub(crate) struct BranchNotes {
     pub(crate) drafts: Vec<Draft>,
     /// How many look-ups were begun of what it may be about to write.
     pub(crate) drafted: usize,
-    /// The drafts that somebody has written for it, and what each has cost.
-    pub(crate) written: Vec<(SubQuestion, Cost)>,
+    /// The drafts that a language model has written for it, and what each has cost.
+    pub(crate) model_drafts: Vec<(SubQuestion, Cost)>,
     /// The likeliest of the drafts, for good.
     pub(crate) likeliest: Option<SubQuestion>,
     pub(crate) verdict: Option<Verdict>,
     /// When it wrote a final answer, and how likely that was to be the question's.
-    pub(crate) draft: Option<(Instant, Chance)>,
+    pub(crate) answered: Option<(Instant, Chance)>,
     pub(crate) paid: Paid,
 }
 

@@ -1,29 +1,29 @@
 //! One question under way: carries out single effects, and turns what stages bring into events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use spechop_ports::{Guess, KnownHop, Lane, PlanRequest, PortError};
-use spechop_types::{BranchId, LookupId, Question, Refusal, Stage, Step, SubQuestion};
+use spechop_ports::{KnownHop, Lane, PlanRequest, PortError};
+use spechop_types::{BranchId, LookupId, Question, Refusal, Stage, SubQuestion};
 use spechop_verifier::verify;
 use spechop_window::{Effect, Event, Window};
 use tokio::time::Instant;
 
-use crate::error::one_line;
 use crate::few::Few;
-use crate::ledger::{Ledger, Taken};
+use crate::ledger::Ledger;
 use crate::notes::{BranchNotes, LookupNotes};
 use crate::running::Running;
-use crate::stages::{self, Outcome, Output, Work};
-use crate::{HopReport, Ports, ProviderChanges, Settings, StageTimes, TraceEvent, TraceKind};
+use crate::stages::{self, Work};
+use crate::{HopReport, Ports, ProviderChanges, Settings, TraceEvent, TraceKind};
 
 mod ahead;
 mod chance;
+mod commit;
 mod ending;
 mod guesses;
 mod launch;
 mod providers;
 mod refusal;
+mod results;
 
 /// A question under way. Dropping it drops every stage.
 pub(crate) struct Run<'a> {
@@ -117,130 +117,12 @@ impl<'a> Run<'a> {
         Vec::new()
     }
 
-    /// Records the result of a stage in trace and ledger, and returns the event for the window.
-    pub(crate) fn take(
-        &mut self,
-        work: Work,
-        taken: Taken,
-        outcome: Result<Outcome, PortError>,
-    ) -> Option<Event> {
-        let took = taken.time;
-        // Of another call that failed, which the question has survived.
-        self.failure = None;
-        if let Work::Segment(branch) = work {
-            // It writes no more: nobody needs to know what it may be about to write.
-            self.stop_drafts(branch);
-        }
-        let Outcome { output, tokens } = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                if let PortError::NotSpeculated { why, .. } = error {
-                    self.take_refusal(work, taken, why);
-                } else {
-                    let cost = match error {
-                        // Nobody has said what it had taken when it was given up.
-                        PortError::Timeout { .. } if !taken.never_began => {
-                            self.ledger.abort(work.stage(), taken)
-                        }
-                        _ => self.ledger.settle(work.stage(), taken),
-                    };
-                    self.pay_for_early(work, cost);
-                    self.tell_failure(work, &error);
-                }
-                return self.failed(work, error);
-            }
-        };
-        // A result does not tell of attempts that failed, nor every engine of what it does meanwhile.
-        let tokens = tokens.max(taken.tokens);
-        let cost = self.ledger.settle(work.stage(), Taken { tokens, ..taken });
-        match (work, output) {
-            (Work::Segment(branch), Output::Step { step, certainty }) => {
-                let chance = self.window.answer_chance(branch);
-                let notes = self.branches.entry(branch, BranchNotes::default);
-                notes.paid.add(Stage::Segment, cost);
-                (notes.segment, notes.certainty) = (took, certainty);
-                notes.written_at = Some(self.running.now());
-                notes.draft = matches!(step, Step::Answer(_)).then(|| (self.running.now(), chance));
-                let kind = match &step {
-                    Step::Ask(sub_question) => TraceKind::Planned {
-                        sub_question: sub_question.clone(),
-                        took,
-                    },
-                    Step::Answer(answer) => TraceKind::Drafted {
-                        answer: answer.clone(),
-                        chance,
-                        took,
-                    },
-                };
-                self.tell(branch, kind);
-                Some(Event::Wrote { branch, step })
-            }
-            (Work::Target(lookup), Output::Observation { observation, read }) => {
-                let asker = self.window.asker(lookup);
-                let notes = self.lookups.get_mut(lookup)?;
-                notes.paid.add(Stage::Target, cost);
-                (notes.target, notes.read) = (took, read);
-                match asker {
-                    Some(branch) => self.tell(
-                        branch,
-                        TraceKind::Observed {
-                            observation: observation.clone(),
-                            took,
-                        },
-                    ),
-                    None => notes.unseen = Some(observation.clone()),
-                }
-                Some(Event::Observed {
-                    lookup,
-                    observation,
-                })
-            }
-            (Work::Speculation(lookup), Output::Guesses(guesses)) => {
-                self.lookups
-                    .get_mut(lookup)?
-                    .paid
-                    .add(Stage::Speculation, cost);
-                self.take_guesses(lookup, took, guesses, false)
-            }
-            (Work::Draft(branch, _), Output::Draft(draft)) => self.take_draft(branch, draft?, cost),
-            // A stage brings what its kind of work brings.
-            (_, _) => None,
-        }
-    }
-
     /// The branch that a stage works for now; `None` if it is an orphan's.
     fn branch_of(&self, work: Work) -> Option<BranchId> {
         match work {
             Work::Segment(branch) | Work::Draft(branch, _) => Some(branch),
             Work::Target(lookup) | Work::Speculation(lookup) => self.window.asker(lookup),
         }
-    }
-
-    fn tell_failure(&mut self, work: Work, error: &PortError) {
-        if let Some(branch) = self.branch_of(work) {
-            let (stage, reason) = (work.stage(), one_line(error));
-            self.tell(branch, TraceKind::Failed { stage, reason });
-        }
-    }
-
-    fn failed(&mut self, work: Work, error: PortError) -> Option<Event> {
-        Some(match work {
-            Work::Segment(branch) => {
-                self.failure = Some(error);
-                Event::WriteFailed { branch }
-            }
-            Work::Target(lookup) => {
-                self.failure = Some(error);
-                Event::CallFailed { lookup }
-            }
-            Work::Speculation(lookup) => Event::Guessed {
-                lookup,
-                guesses: Vec::new(),
-                more: false,
-            },
-            // The window has never heard of it.
-            Work::Draft(..) => return None,
-        })
     }
 
     fn write(&mut self, branch: BranchId, must_answer: bool) -> Vec<Effect> {
@@ -327,80 +209,6 @@ impl<'a> Run<'a> {
             notes.verdict = Some(verdict);
         }
         self.apply(Event::Verified { branch, accepted })
-    }
-
-    fn commit(&mut self, branch: BranchId, lookup: LookupId, at: usize) {
-        let notes = self.branches.remove(branch).unwrap_or_default();
-        let found = self
-            .lookups
-            .remove(lookup)
-            .unwrap_or_else(|| LookupNotes::new(self.started, (branch, notes.hop)));
-        let Some(hop) = self.window.committed().get(at).cloned() else {
-            return;
-        };
-        self.ledger.commit(hop.kind, &notes.paid, &found.paid);
-        if let Some(journal) = &self.settings.journal {
-            journal.committed(lookup, hop.kind);
-        }
-        let now = self.running.now();
-        let could_wait = notes.written_at.map(|at| at.max(self.committed_at));
-        let stall = could_wait.map_or(Duration::ZERO, |since| now - since);
-        self.committed_at = now;
-        // A guess is judged even if nothing was built upon it: the tuner learns from it.
-        let compare = |best: &Guess| {
-            let observed = &hop.observation.answer;
-            verify(self.settings.verifier, observed, &best.text).accepted
-        };
-        let guess_held = match (&notes.verdict, &found.guesses[..]) {
-            (Some(verdict), [] | [_]) => Some(verdict.accepted),
-            // Of several the verdict is that of the last one that was compared.
-            (_, guesses) => guesses.first().map(compare),
-        };
-        // The guess that was right, else the best.
-        let judged = |guess: &&Guess| hop.guess.as_ref() == Some(&guess.text);
-        let guess_by = found.guesses.iter().find(judged).or(found.guesses.first());
-        let guess_by = guess_by.and_then(|guess| guess.by);
-        let best = found.guesses.first();
-        let right_guess = match (guess_held, &found.guesses[..]) {
-            // The only one has been compared.
-            (Some(held), [_]) => held.then_some(1),
-            (_, guesses) => (1..)
-                .zip(guesses)
-                .find(|(_, guess)| compare(guess))
-                .map(|(rank, _)| rank),
-        };
-        self.hops.push(HopReport {
-            guess_held,
-            right_guess,
-            hop: hop.clone(),
-            verdict: notes.verdict,
-            times: StageTimes {
-                segment: notes.segment,
-                target: found.target,
-                read: found.read,
-                speculation: found.speculation,
-            },
-            stall,
-            salvaged: found.salvaged,
-            draft_held: (notes.drafted > 0).then_some(found.foreseen.is_some()),
-            draft_right: (notes.likeliest.as_ref())
-                .map(|draft| draft.has_words_of(&hop.sub_question)),
-            foreseen: found.foreseen.unwrap_or_default(),
-            activities: notes.paid.activities_with(&found.paid, hop.kind),
-            guess_refused: found.guess_refused && found.guesses.is_empty(),
-            certainty: notes.certainty,
-            silent: found.speculation.is_some() && found.guesses.is_empty(),
-            confidence: best.and_then(|best| best.confidence),
-            guess_by,
-            best_by: best.and_then(|best| best.by),
-        });
-        let usage = Box::new(self.usage_so_far());
-        self.tell_as(
-            branch,
-            notes.hop,
-            false,
-            TraceKind::Committed { hop, usage },
-        );
     }
 
     /// The branch's own work is needed now, if anybody needs the answer. The guess of its hop is not: it

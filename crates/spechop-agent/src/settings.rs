@@ -2,9 +2,10 @@
 
 use std::future::pending;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_ports::{Life, Wishes};
 use spechop_types::{
     AnswerOptions, Budget, Chance, Effort, Money, Price, Stage, Tenant, TraceContext,
@@ -177,16 +178,11 @@ impl Bill {
     /// The cost, once. `None` as long as the question is open or if nothing of it was begun, and if it
     /// was answered: then the cost stands in the report.
     pub fn take(&self) -> Option<Due> {
-        self.lock().take()
+        self.0.lock().take()
     }
 
     pub(crate) fn set(&self, due: Due) {
-        *self.lock() = Some(due);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Due>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = Some(due);
     }
 }
 

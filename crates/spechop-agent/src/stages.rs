@@ -1,18 +1,14 @@
 //! The three stages as futures over the ports.
 
 use std::future::Future;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, KnownHop, PlanRequest, PortError, ReadRequest,
-    Speculator,
+    Call, Draft, DraftWriter, Guess, GuessRequest, PlanRequest, PortError, ReadRequest, Speculator,
 };
-use spechop_types::{
-    BranchId, Chance, LookupId, Observation, Question, Stage, Step, SubQuestion, Tokens,
-};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, SubQuestion, Tokens};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -106,21 +102,6 @@ pub(crate) async fn target(
         },
         tokens: reading.tokens,
     })
-}
-
-/// The request to S.
-pub(crate) fn guess_request(
-    question: &Question,
-    hops: Vec<KnownHop>,
-    sub_question: SubQuestion,
-    limit: NonZeroUsize,
-) -> GuessRequest {
-    GuessRequest {
-        question: question.clone(),
-        hops,
-        sub_question,
-        limit,
-    }
 }
 
 /// S guesses. What it has before its end goes into `early`.

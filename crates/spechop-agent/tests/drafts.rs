@@ -4,10 +4,11 @@
 
 mod asking;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asking::{line, millis, question, settings, steady, trajectory};
+use parking_lot::Mutex;
 use spechop_agent::{
     Agent, Journal, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind,
 };
@@ -34,7 +35,7 @@ impl Drafter for Told {
     }
 
     fn learn(&self, _: &Tenant, _: &Question, hops: &[Hop], ended: bool) {
-        self.learnt.lock().unwrap().push((hops.len(), ended));
+        self.learnt.lock().push((hops.len(), ended));
     }
 }
 
@@ -74,7 +75,7 @@ async fn ask_with(drafts: &[&[&'static str]], settings: &Settings) -> (Report, V
     let report = report.unwrap();
     assert_eq!(ports.live(), 0, "SPEC-9: calls are left");
     let ended = report.stopped == Stopped::Answered;
-    assert_eq!(*told.learnt.lock().unwrap(), [(report.hops.len(), ended)]);
+    assert_eq!(*told.learnt.lock(), [(report.hops.len(), ended)]);
     (report, lines)
 }
 

@@ -5,7 +5,7 @@ mod asking;
 
 use asking::{ask, settings};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_theory::{Estimate, Estimator, Stages};
+use spechop_theory::{Estimator, Interval, Stages};
 use spechop_types::CommitKind;
 
 #[tokio::test(start_paused = true)]
@@ -31,8 +31,8 @@ async fn live_stages_give_the_estimates() {
             });
         }
     }
-    let holds = |estimate: Option<Estimate>, truth: f64, slack: f64| {
-        let Estimate { value, low, high } = estimate.unwrap();
+    let holds = |estimate: Option<Interval>, truth: f64, slack: f64| {
+        let Interval { value, low, high } = estimate.unwrap();
         assert!((value - truth).abs() <= slack, "{value}, not {truth}");
         assert!(
             low - slack <= truth && truth <= high + slack,

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use spechop_agent::{Agent, Bill, Due, Ports, Prices, Settings, StageLimits, Usage};
 use spechop_ports::{
@@ -47,7 +48,7 @@ impl Telling {
 
     /// What all of its calls have taken, whatever became of them.
     fn taken(&self) -> Tokens {
-        let calls = self.calls.lock().unwrap();
+        let calls = self.calls.lock();
         let taken = calls.iter().map(Call::spent);
         taken.fold(Tokens::default(), |sum, tokens| sum + tokens)
     }
@@ -57,7 +58,7 @@ impl Telling {
         call: &Call,
         work: impl Future<Output = Result<T, PortError>>,
     ) -> Result<(T, Tokens), PortError> {
-        self.calls.lock().unwrap().push(call.clone());
+        self.calls.lock().push(call.clone());
         let mut metered = Metered::new(call);
         let mut tokens = Tokens {
             prompt: 10,
@@ -212,7 +213,7 @@ async fn the_bill_tells_what_broken_off_calls_may_have_taken() {
     let soon = Duration::from_millis(360);
     tokio::time::timeout(soon, asking).await.unwrap_err();
     let due = bill.take().unwrap();
-    let first = telling.calls.lock().unwrap()[0].spent();
+    let first = telling.calls.lock()[0].spent();
     let known = due.usage.segments.cost;
     assert!(due.tokens_lost > 0);
     assert_eq!(known.tokens.total() + due.tokens_lost, 2 * first.total());

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use spechop_ports::{Draft, DraftRequest, Drafter};
 use spechop_types::{Chance, Hop, Observation, Owned, OwnedCache, Question, SubQuestion, Tenant};
 
@@ -130,7 +130,7 @@ impl PatternDrafter {
         // Whoever drafts does not wait for the merge.
         drop(here);
         all.merge(&others.0);
-        self.own().insert(key, all);
+        self.own.lock().insert(key, all);
     }
 
     /// Ends the term of a tenant, whose lesson others keep from now on: it is told of no more.
@@ -140,10 +140,9 @@ impl PatternDrafter {
         }
     }
 
-    /// Taken after [`Self::own`], if both are.
+    /// Taken after `own`, if both are.
     fn here(&self) -> Option<MutexGuard<'_, Here>> {
-        let here = self.here.as_ref()?;
-        Some(here.lock().unwrap_or_else(PoisonError::into_inner))
+        self.here.as_ref().map(Mutex::lock)
     }
 
     /// How many questions it has learnt from since it was made.
@@ -153,7 +152,7 @@ impl PatternDrafter {
 
     /// All that has been learnt, to be kept over a restart.
     pub fn learnt(&self) -> Learnt {
-        let own = self.own();
+        let own = self.own.lock();
         let tenants = own.iter().map(|(key, own)| LearntBy {
             tenant: key.tenant.clone(),
             own: own.clone(),
@@ -174,16 +173,11 @@ impl PatternDrafter {
             Ok((Owned::new(&by.tenant, ()), own))
         });
         let checked: Vec<_> = checked.collect::<Result<_, PatternError>>()?;
-        let mut own = self.own();
+        let mut own = self.own.lock();
         for (key, learnt) in checked {
             own.insert(key, learnt);
         }
         Ok(())
-    }
-
-    fn own(&self) -> MutexGuard<'_, OwnedCache<(), Own>> {
-        // Counts that a panic left half done are counts all the same.
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The drafts with their chances. `own` is the tenant's.
@@ -236,7 +230,7 @@ impl Drafter for PatternDrafter {
             answers: &answers,
         };
         let key = Owned::new(request.tenant, ());
-        let mut own = self.own();
+        let mut own = self.own.lock();
         if let Some(mut here) = self.here()
             && !here.asked.contains(request.tenant)
             && here.asked.len() < TENANTS_MAX.get()
@@ -292,7 +286,7 @@ impl Drafter for PatternDrafter {
         let judged: Vec<_> = judged.collect();
         let outline = outline(&trajectory);
         let key = Owned::new(tenant, ());
-        let mut all = self.own();
+        let mut all = self.own.lock();
         if all.get(&key).is_none() {
             all.insert(key.clone(), Own::default());
         }

@@ -1,10 +1,11 @@
 //! The ONNX Runtime library, loaded once a process.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ort::environment::Environment;
 use ort::logging::LogLevel;
+use parking_lot::Mutex;
 
 use crate::OpenError;
 
@@ -19,7 +20,7 @@ pub(crate) fn environment(path: &Path) -> Result<Environment, OpenError> {
         path: path.to_owned(),
         source,
     })?;
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut loaded = LOADED.lock();
     match &*loaded {
         Some((held, environment)) if *held == path => Ok(environment.clone()),
         Some((held, _)) => Err(OpenError::OtherRuntime {

@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use spechop_ports::{PortError, Vitals, panic_text};
 use tokio::sync::Notify;
 
@@ -139,7 +140,7 @@ pub(crate) struct Ticket<'a, B: Backlog> {
 
 impl<B: Backlog> Drop for Ticket<'_, B> {
     fn drop(&mut self) {
-        if self.shared.lock().backlog.cancel(self.id) {
+        if self.shared.state.lock().backlog.cancel(self.id) {
             self.shared.left.notify_waiters();
         }
     }
@@ -158,7 +159,7 @@ impl<B: Backlog> Shared<B> {
             // From here on no departure is missed.
             left.as_mut().enable();
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if state.stopped {
                     return Err(self.gone());
                 }
@@ -189,12 +190,12 @@ impl<B: Backlog> Shared<B> {
 
     /// Number of jobs in the queue.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().backlog.len()
+        self.state.lock().backlog.len()
     }
 
     /// Looks at the backlog.
     pub(crate) fn look<T>(&self, at: impl FnOnce(&B) -> T) -> T {
-        at(&self.lock().backlog)
+        at(&self.state.lock().backlog)
     }
 
     fn work(&self, mut model: B::Model) {
@@ -207,14 +208,14 @@ impl<B: Backlog> Shared<B> {
                 tracing::error!(model = self.what, "{panicked}");
                 Err(RunError::Failed(panicked))
             });
-            self.lock().backlog.finish(run, done, &self.what);
+            self.state.lock().backlog.finish(run, done, &self.what);
             self.left.notify_waiters();
         }
     }
 
     /// The next run, waiting for one; none when it is time to stop.
     fn next_run(&self) -> Option<B::Run> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.stopped {
                 return None;
@@ -226,30 +227,23 @@ impl<B: Backlog> Shared<B> {
                 self.arrived.notify_one();
                 return Some(run);
             }
-            state = if state.backlog.is_held_back() {
-                let waited = self.arrived.wait_timeout(state, LOOK_AGAIN);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+            if state.backlog.is_held_back() {
+                self.arrived.wait_for(&mut state, LOOK_AGAIN);
             } else {
-                let waited = self.arrived.wait(state);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            };
+                self.arrived.wait(&mut state);
+            }
         }
     }
 
     /// No more runs; whoever waits is told, because the replies go with the queue.
     fn stop(&self) {
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.stopped = true;
             state.backlog.clear();
         }
         self.arrived.notify_all();
         self.left.notify_waiters();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<B>> {
-        // Nothing panics while it holds the lock; if it did, the queue would still be whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,7 +254,7 @@ impl<B: Backlog> Drop for StopOnDrop<'_, B> {
     fn drop(&mut self) {
         // Nobody asked it to: whatever it was, no later call will find it mended. Told first, so that
         // whoever learns it from a call finds it told.
-        if !self.0.lock().stopped {
+        if !self.0.state.lock().stopped {
             self.0.vitals.fail(self.0.what(), STOPPED);
         }
         self.0.stop();

@@ -2,11 +2,13 @@
 //! and back to standard output, as they are.
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -120,9 +122,29 @@ pub async fn bridge(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), BridgeError> {
-    let mut client = AsyncRwTransport::<RoleServer, _, _>::new(input, output);
+    let (server, url) = connect(endpoint, tenant)?;
+    let mut bridge = Bridge {
+        client: AsyncRwTransport::<RoleServer, _, _>::new(input, output),
+        server,
+        url,
+        sending: JoinSet::new(),
+        asked: HashSet::new(),
+        end: None,
+        why: None,
+    };
+    bridge.carry().await
+}
+
+type ServerTransport = StreamableHttpClientTransport<reqwest::Client>;
+
+/// The server behind the endpoint, and its address for messages.
+fn connect(
+    endpoint: &Endpoint,
+    tenant: Option<&str>,
+) -> Result<(ServerTransport, String), BridgeError> {
     let (http, url) = endpoint.client()?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string())
+    let url = url.to_string();
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.clone())
         .max_concurrent_requests(REQUESTS_MAX);
     if let Some(key) = &endpoint.key {
         config = config.auth_header(key.expose_secret().trim());
@@ -133,81 +155,121 @@ pub async fn bridge(
         let name = http::HeaderName::from_static("spechop-tenant");
         config = config.custom_headers([(name, tenant)].into());
     }
-    let mut server = StreamableHttpClientTransport::with_client(http, config);
-    let mut sending: JoinSet<Sent> = JoinSet::new();
-    let mut why = None;
-    // What the client waits for, and when nobody waits any longer.
-    let mut asked = HashSet::new();
-    let mut end: Option<Instant> = None;
-    loop {
-        if end.is_some() && asked.is_empty() {
-            return Ok(());
-        }
-        tokio::select! {
-            message = client.receive(), if end.is_none() => {
-                let Some(message) = message else {
-                    end = Some(Instant::now() + AFTER_THE_END);
-                    continue;
-                };
-                let id = match &message {
-                    JsonRpcMessage::Request(request) => Some(request.id.clone()),
-                    _ => None,
-                };
-                asked.extend(id.clone());
-                let cancelled = cancelled(&message);
-                let sent = Transport::<RoleClient>::send(&mut server, message);
-                sending.spawn(async move {
-                    let taken = sent.await.map_err(|error| NotTaken {
-                        id,
-                        why: reason(causes(&error).as_bytes(), None),
-                        trouble: Trouble::of(&error),
-                    });
-                    Sent { cancelled, taken }
-                });
-            }
-            message = Transport::<RoleClient>::receive(&mut server) => {
-                let Some(message) = message else {
-                    break;
-                };
-                let answered = match &message {
-                    JsonRpcMessage::Response(response) => Some(&response.id),
-                    JsonRpcMessage::Error(error) => error.id.as_ref(),
-                    _ => None,
-                };
-                asked.retain(|id| answered != Some(id));
-                client.send(message).await.map_err(BridgeError::Client)?;
-            }
-            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
-                // Whatever is under way is nobody's.
+    let server = StreamableHttpClientTransport::with_client(http, config);
+    Ok((server, url))
+}
+
+/// A client, its server, and the messages under way between them.
+struct Bridge<C> {
+    client: C,
+    server: ServerTransport,
+    url: String,
+    /// Messages that the server has not taken yet.
+    sending: JoinSet<Sent>,
+    /// The requests that the client waits for.
+    asked: HashSet<RequestId>,
+    /// When nobody waits any longer; set once the input has ended.
+    end: Option<Instant>,
+    /// What says most of why the connection to the server ends, if it does.
+    why: Option<NotTaken>,
+}
+
+impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
+    /// Carries messages until the input has ended and what was asked is answered.
+    async fn carry(&mut self) -> Result<(), BridgeError> {
+        loop {
+            if self.end.is_some() && self.asked.is_empty() {
                 return Ok(());
             }
-            Some(sent) = sending.join_next() => {
-                let Ok(Sent { cancelled, taken }) = sent else {
-                    continue;
-                };
-                // Only now: the bridge must not end before the server has heard of it. No answer comes.
-                asked.retain(|id| cancelled.as_ref() != Some(id));
-                if let Err(not_taken) = taken {
-                    refuse(&mut client, &url, &not_taken).await?;
-                    asked.retain(|id| not_taken.id.as_ref() != Some(id));
-                    why = not_taken.or(why);
+            tokio::select! {
+                message = self.client.receive(), if self.end.is_none() => match message {
+                    Some(message) => self.pass_to_server(message),
+                    None => self.end = Some(Instant::now() + AFTER_THE_END),
+                },
+                message = Transport::<RoleClient>::receive(&mut self.server) => match message {
+                    Some(message) => self.pass_to_client(message).await?,
+                    None => break,
+                },
+                () = sleep_until(self.end.unwrap_or_else(Instant::now)), if self.end.is_some() => {
+                    // Whatever is under way is nobody's.
+                    return Ok(());
+                }
+                Some(sent) = self.sending.join_next() => {
+                    if let Ok(sent) = sent {
+                        self.was_sent(sent).await?;
+                    }
                 }
             }
         }
-    }
-    // The connection often ends before the task of the request that ended it has been heard.
-    while let Ok(Some(sent)) = timeout(LAST_WORDS, sending.join_next()).await {
-        if let Ok(Err(not_taken)) = sent.map(|sent| sent.taken) {
-            refuse(&mut client, &url, &not_taken).await?;
-            why = not_taken.or(why);
+        // The connection often ends before the task of the request that ended it has been heard.
+        while let Ok(Some(sent)) = timeout(LAST_WORDS, self.sending.join_next()).await {
+            if let Ok(sent) = sent {
+                self.was_sent(sent).await?;
+            }
         }
+        Err(self.lost())
     }
-    let (why, trouble) = match why {
-        Some(known) => (format!(": {}", known.why), known.trouble),
-        None => (String::new(), Trouble::default()),
-    };
-    let url = url.to_string();
-    Err(BridgeError::Lost { url, why, trouble })
+
+    fn pass_to_server(&mut self, message: ClientJsonRpcMessage) {
+        let id = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        self.asked.extend(id.clone());
+        let cancelled = cancelled(&message);
+        let sent = Transport::<RoleClient>::send(&mut self.server, message);
+        self.sending.spawn(async move {
+            let taken = sent.await.map_err(|error| NotTaken {
+                id,
+                why: reason(causes(&error).as_bytes(), None),
+                trouble: Trouble::of(&error),
+            });
+            Sent { cancelled, taken }
+        });
+    }
+
+    async fn pass_to_client(&mut self, message: ServerJsonRpcMessage) -> Result<(), BridgeError> {
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        self.asked.retain(|id| answered != Some(id));
+        self.client.send(message).await.map_err(BridgeError::Client)
+    }
+
+    async fn was_sent(&mut self, sent: Sent) -> Result<(), BridgeError> {
+        let Sent { cancelled, taken } = sent;
+        // Only now: the bridge must not end before the server has heard of it. No answer comes.
+        self.asked.retain(|id| cancelled.as_ref() != Some(id));
+        if let Err(not_taken) = taken {
+            self.refuse(&not_taken).await?;
+            self.asked.retain(|id| not_taken.id.as_ref() != Some(id));
+            self.why = not_taken.or(self.why.take());
+        }
+        Ok(())
+    }
+
+    /// So that the client hears why its request has no answer.
+    async fn refuse(&mut self, not_taken: &NotTaken) -> Result<(), BridgeError> {
+        let Some(id) = &not_taken.id else {
+            return Ok(());
+        };
+        let (url, why) = (&self.url, &not_taken.why);
+        let problem = format!("the server at {url} did not take the request: {why}");
+        let problem = ErrorData::internal_error(problem, None);
+        let refusal = JsonRpcMessage::error(problem, Some(id.clone()));
+        self.client.send(refusal).await.map_err(BridgeError::Client)
+    }
+
+    fn lost(&self) -> BridgeError {
+        let (why, trouble) = match &self.why {
+            Some(known) => (format!(": {}", known.why), known.trouble),
+            None => (String::new(), Trouble::default()),
+        };
+        let url = self.url.clone();
+        BridgeError::Lost { url, why, trouble }
+    }
 }
 
 /// The request that this message takes back, if it does that.
@@ -219,17 +281,4 @@ fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
         },
         _ => None,
     }
-}
-
-/// So that the client hears why its request has no answer.
-async fn refuse<C>(client: &mut C, url: &impl Display, sent: &NotTaken) -> Result<(), BridgeError>
-where
-    C: Transport<RoleServer, Error = io::Error>,
-{
-    let Some(id) = &sent.id else {
-        return Ok(());
-    };
-    let problem = format!("the server at {url} did not take the request: {}", sent.why);
-    let refusal = JsonRpcMessage::error(ErrorData::internal_error(problem, None), Some(id.clone()));
-    client.send(refusal).await.map_err(BridgeError::Client)
 }

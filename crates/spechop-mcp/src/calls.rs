@@ -6,8 +6,9 @@
 //! server that has never heard it answers the same, and only a cancellation finds nothing to end.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use spechop_types::Tenant;
 use tokio_util::sync::CancellationToken;
@@ -70,7 +71,7 @@ impl Calls {
     /// Remembers a call for as long as the result lives. `None` if it is one of too many, or if its client
     /// has another one of this number under way.
     pub fn begin(&self, id: CallId) -> Option<UnderWay> {
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         let is_long = id.client.len().max(id.number.len()) > NAME_BYTES_MAX;
         if is_long || calls.len() >= CALLS_MAX || calls.contains_key(&id) {
             return None;
@@ -87,13 +88,9 @@ impl Calls {
 
     /// Takes a call back, if it is under way.
     pub fn cancel(&self, id: &CallId) {
-        if let Some(call) = self.lock().get(id) {
+        if let Some(call) = self.0.lock().get(id) {
             call.cancel();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +110,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.id);
+        self.calls.0.lock().remove(&self.id);
     }
 }
 
@@ -179,11 +176,11 @@ mod tests {
         let under_way: Vec<_> = (0..CALLS_MAX).map(|at| begin(at).unwrap()).collect();
         assert!(begin(CALLS_MAX).is_none());
         drop(under_way);
-        assert!(calls.lock().is_empty());
+        assert!(calls.0.lock().is_empty());
         let first = begin(0).unwrap();
         assert!(begin(0).is_none(), "which of two is meant, nobody knows");
         drop(first);
-        assert!(calls.lock().is_empty());
+        assert!(calls.0.lock().is_empty());
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         assert!(calls.begin(id("", &long, "7")).is_none());
     }

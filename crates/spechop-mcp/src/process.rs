@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -42,12 +43,12 @@ struct Known {
 impl Fate {
     /// Longest message in bytes, if the server has written a longer one.
     pub(crate) fn too_long(&self) -> Option<usize> {
-        self.lock().too_long
+        self.0.lock().too_long
     }
 
     /// Why the connection ended, in a few words that are all our own.
     pub(crate) fn story(&self) -> String {
-        let known = self.lock();
+        let known = self.0.lock();
         match (known.too_long, known.exit) {
             (Some(most), _) => format!("it wrote a message of more than {most} bytes"),
             (None, Some(exit)) => format!("it ended ({exit})"),
@@ -57,13 +58,9 @@ impl Fate {
 
     /// What the program logged last, for its operator alone: programs log keys, and what others have asked.
     pub(crate) fn last_words(&self) -> Option<String> {
-        let known = self.lock();
+        let known = self.0.lock();
         let words: Vec<_> = known.last_words.iter().map(String::as_str).collect();
         (!words.is_empty()).then(|| words.join(" | "))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,7 +154,7 @@ impl Pipes {
     /// Waits for the end of the program, and brings it about if it does not come.
     async fn end(&mut self) {
         if let Ok(Ok(exit)) = timeout(FAREWELL, self.group.child.wait()).await {
-            self.fate.lock().exit = Some(exit);
+            self.fate.0.lock().exit = Some(exit);
         }
         self.group.kill();
         // What it wrote last tells why it ended.
@@ -211,7 +208,7 @@ async fn follow(stderr: ChildStderr, program: String, fate: Arc<Fate>) {
             continue;
         }
         tracing::debug!(program, text, "MCP server");
-        let mut known = fate.lock();
+        let mut known = fate.0.lock();
         if known.last_words.len() == LAST_WORDS {
             known.last_words.pop_front();
         }
@@ -239,7 +236,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
         for byte in &buffer.filled()[before..] {
             self.line = if *byte == b'\n' { 0 } else { self.line + 1 };
             if self.line > self.most {
-                self.fate.lock().too_long = Some(self.most);
+                self.fate.0.lock().too_long = Some(self.most);
                 buffer.set_filled(before);
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }

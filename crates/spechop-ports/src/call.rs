@@ -5,8 +5,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use spechop_types::{
     Activities, Activity, Chance, Owned, ProviderChange, Refusal, Tenant, Tokens, TraceContext,
 };
@@ -157,8 +158,8 @@ impl Shared {
             _ => return Progress::Begun,
         };
         // Asked outside the locks, as they are told.
-        let seat = lock(&self.seat).as_ref().and_then(Weak::upgrade);
-        let parts: Vec<Arc<Self>> = lock(&self.parts).iter().filter_map(Weak::upgrade).collect();
+        let seat = self.seat.lock().as_ref().and_then(Weak::upgrade);
+        let parts: Vec<Arc<Self>> = self.parts.lock().iter().filter_map(Weak::upgrade).collect();
         let of_seat = seat.map(|seat| seat.progress());
         let of_parts = parts.iter().map(|part| part.progress());
         of_parts.chain(of_seat).fold(own, Progress::max)
@@ -236,7 +237,7 @@ impl Call {
             trace: self.trace.clone(),
             life: self.life.clone(),
         };
-        let mut parts = lock(&self.shared.parts);
+        let mut parts = self.shared.parts.lock();
         parts.retain(|part| part.strong_count() > 0);
         parts.push(Arc::downgrade(&part.shared));
         drop(parts);
@@ -321,7 +322,7 @@ impl Call {
         if let Some(whole) = &self.shared.whole {
             return whole.changed_provider(change);
         }
-        let mut changes = lock(&self.shared.changes);
+        let mut changes = self.shared.changes.lock();
         if changes.len() < CHANGES_MAX && !changes.contains(&change) {
             changes.push(change);
         }
@@ -331,7 +332,7 @@ impl Call {
     pub fn provider_changes(&self) -> Vec<ProviderChange> {
         match &self.shared.whole {
             Some(whole) => whole.provider_changes(),
-            None => lock(&self.shared.changes).clone(),
+            None => self.shared.changes.lock().clone(),
         }
     }
 
@@ -402,7 +403,7 @@ impl Call {
             seat.promoted();
         }
         // They stay its parts: it is as far as the furthest of them.
-        let parts = lock(&self.shared.parts).clone();
+        let parts = self.shared.parts.lock().clone();
         for shared in parts.iter().filter_map(Weak::upgrade) {
             Self {
                 shared,
@@ -427,7 +428,7 @@ impl Call {
     /// From now on `seat` hears of it, and nobody else. What happened before is not told again: ask
     /// for the lane behind this.
     pub fn sit(&self, seat: Weak<dyn Seat>) {
-        *lock(&self.shared.seat) = Some(seat);
+        *self.shared.seat.lock() = Some(seat);
     }
 
     /// From now on `run` hears of it, for as long as somebody holds that: the call of a run that several
@@ -443,7 +444,7 @@ impl Call {
 
     fn seat(&self) -> Option<Arc<dyn Seat>> {
         // Told outside the lock: it may well look at the call.
-        lock(&self.shared.seat).as_ref().and_then(Weak::upgrade)
+        self.shared.seat.lock().as_ref().and_then(Weak::upgrade)
     }
 }
 
@@ -466,11 +467,6 @@ impl Seat for Call {
         // Those who share a run are as far as it is.
         Self::progress(self)
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Call {

@@ -1,7 +1,6 @@
 //! Where the time of a call goes, told by whoever works for it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use spechop_types::{Activities, Activity};
 use tokio::time::Instant;
 
@@ -34,7 +33,7 @@ pub struct Doing {
 impl Doing {
     pub(crate) fn new(call: &Call, activity: Activity) -> Self {
         let call = call.clone();
-        let mut state = call.clock().lock();
+        let mut state = call.clock().0.lock();
         state.settle();
         state.under_way[activity as usize] += 1;
         drop(state);
@@ -44,7 +43,7 @@ impl Doing {
 
 impl Drop for Doing {
     fn drop(&mut self) {
-        let mut state = self.call.clock().lock();
+        let mut state = self.call.clock().0.lock();
         state.settle();
         state.under_way[self.activity as usize] -= 1;
     }
@@ -53,14 +52,9 @@ impl Drop for Doing {
 impl Clock {
     /// How long each activity has taken until now.
     pub(crate) fn read(&self) -> Activities {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.settle();
         state.activities
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -297,6 +297,7 @@ pub async fn speculator(speculator: &dyn Speculator) {
             .expect("a question"),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
+            passages: 5.try_into().expect("a number"),
             limit: limit.try_into().expect("a number"),
         };
         let call = Call::new(Lane::Speculative, Chance::EVEN);

@@ -147,6 +147,8 @@ pub struct GuessRequest {
     pub hops: Vec<KnownHop>,
     /// What to guess the answer of.
     pub sub_question: SubQuestion,
+    /// Most passages that the target reads for it.
+    pub passages: NonZeroUsize,
     /// Most guesses that are of use.
     pub limit: NonZeroUsize,
 }

@@ -1,9 +1,10 @@
 //! An encoder that remembers.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_types::OwnedCache;
 
 use crate::{Call, Encoded, Encoder, PortError, TextKind};
@@ -23,11 +24,6 @@ impl RecentQueries {
             recent: Mutex::new(OwnedCache::new(most)),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, OwnedCache<Box<str>, Arc<[f32]>>> {
-        // Nothing panics while it is held.
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
@@ -42,12 +38,16 @@ impl Encoder for RecentQueries {
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
         let query = call.owned(text.into());
-        let known = self.lock().get(&query).map(|vector| Arc::clone(vector));
+        let known = self
+            .recent
+            .lock()
+            .get(&query)
+            .map(|vector| Arc::clone(vector));
         if let Some(vector) = known {
             return Ok(vector.to_vec());
         }
         let vector = self.inner.encode_query(call, text).await?;
-        self.lock().insert(query, vector.as_slice().into());
+        self.recent.lock().insert(query, vector.as_slice().into());
         Ok(vector)
     }
 

@@ -112,6 +112,12 @@ pub enum SearchTrouble {
         /// What was wrong, in a few words.
         detail: String,
     },
+    /// It does not take this query, and others as before.
+    #[error("does not take this query: {detail}")]
+    QueryRefused {
+        /// Why, in a few words.
+        detail: String,
+    },
     /// A speculative search was not made, or not to its end. It is made again if an answer needs it.
     #[error("was not asked ahead of need: {why}")]
     NotSpeculated {

@@ -4,12 +4,16 @@
 //! files were cut, a thread that has ended.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
 
 /// A part that is broken until the process starts anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// What it is used for, if that was [said](Vitals::of).
+    pub role: Option<&'static str>,
     /// Which part, by the name that its errors call it.
     pub part: String,
     /// Why, in a sentence.
@@ -18,24 +22,38 @@ pub struct Failure {
 
 /// The vital signs of all parts of a process. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Vitals(Arc<Mutex<State>>);
+pub struct Vitals {
+    role: Option<&'static str>,
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order in which they were told; each part once.
+    /// In the order in which they were told; each part once in each role.
     failures: Vec<Failure>,
     waiting: Vec<Waker>,
 }
 
 impl Vitals {
+    /// The same, for a part that is used for this. The part itself need not know.
+    #[must_use]
+    pub fn of(&self, role: &'static str) -> Self {
+        Self {
+            role: Some(role),
+            state: Arc::clone(&self.state),
+        }
+    }
+
     /// A part says that it is broken for good. Only its first reason counts.
     pub fn fail(&self, part: &str, reason: impl Into<String>) {
         let waiting = {
-            let mut state = self.lock();
-            if state.failures.iter().any(|known| known.part == part) {
+            let mut state = self.state.lock();
+            let mut known = state.failures.iter();
+            if known.any(|known| known.part == part && known.role == self.role) {
                 return;
             }
             state.failures.push(Failure {
+                role: self.role,
                 part: part.to_owned(),
                 reason: reason.into(),
             });
@@ -47,13 +65,13 @@ impl Vitals {
 
     /// The parts that are broken now, in the order in which they broke.
     pub fn failures(&self) -> Vec<Failure> {
-        self.lock().failures.clone()
+        self.state.lock().failures.clone()
     }
 
     /// The failures behind the first `known`, once there are any.
     pub async fn after(&self, known: usize) -> Vec<Failure> {
         poll_fn(|context| {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             match state.failures.get(known..) {
                 Some(news) if !news.is_empty() => Poll::Ready(news.to_vec()),
                 Some(_) | None => {
@@ -65,11 +83,6 @@ impl Vitals {
             }
         })
         .await
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,6 +126,24 @@ mod tests {
         assert_eq!(vitals.failures().len(), 2);
         // Told before anybody listened.
         assert_eq!(vitals.after(0).await.len(), 2);
+    }
+
+    /// One model may have two roles, and be opened for each.
+    #[test]
+    fn a_part_is_told_once_in_each_role() {
+        let vitals = Vitals::default();
+        for vitals in [
+            vitals.of("generator"),
+            vitals.of("fallback"),
+            vitals.clone(),
+        ] {
+            vitals.fail("model m", "its thread has ended");
+            vitals.fail("model m", "its other thread has ended");
+        }
+        let failures = vitals.failures();
+        let roles: Vec<_> = failures.iter().map(|failure| failure.role).collect();
+        assert_eq!(roles, [Some("generator"), Some("fallback"), None]);
+        assert_eq!(parts(&failures), [("model m", "its thread has ended"); 3]);
     }
 
     #[test]

@@ -18,10 +18,11 @@
 use std::collections::HashMap;
 use std::iter;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use qdrant_client::Payload;
 use qdrant_client::qdrant::vector_output::Vector;
 use qdrant_client::qdrant::{
@@ -102,7 +103,7 @@ impl QdrantMemory {
 
     /// Makes sure of the collection, if that was not done lately.
     async fn ready(&self, call: &Call) -> Result<(), PortError> {
-        let fitted = *self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitted = *self.fitted.lock();
         match fitted.is_some_and(|at| at.elapsed() < LABEL_TIME) {
             true => Ok(()),
             false => self.fit(call).await,
@@ -120,9 +121,7 @@ impl QdrantMemory {
             }
         }
         self.index_fields(call, &there.unwrap_or_default()).await?;
-        // Nothing panics while it is held.
-        let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
-        *fitted = Some(Instant::now());
+        *self.fitted.lock() = Some(Instant::now());
         Ok(())
     }
 

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use qdrant_client::qdrant::{
     QuantizationSearchParams, Query, QueryPoints, ReadConsistency, ReadConsistencyType,
     SearchParams, read_consistency,
@@ -152,7 +153,7 @@ impl QdrantRetriever {
             Ok(label)
         });
         let label = label.map_err(|misfit| refused(misfit.to_string()))?;
-        *self.fitted() = Some(Instant::now());
+        *self.fitted.lock() = Some(Instant::now());
         Ok(label)
     }
 
@@ -188,11 +189,6 @@ impl QdrantRetriever {
         Ok(ranked(found, limit))
     }
 
-    fn fitted(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        // Nothing panics while it is held.
-        self.fitted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// For messages.
     fn what(&self) -> String {
         format!("collection {} of {}", self.collection, self.cluster.name())
@@ -218,7 +214,10 @@ impl Retriever for QdrantRetriever {
             return Ok(Vec::new());
         }
         let _scanning = call.doing(Activity::Scan);
-        let fits = self.fitted().is_some_and(|at| at.elapsed() < LABEL_TIME);
+        let fits = self
+            .fitted
+            .lock()
+            .is_some_and(|at| at.elapsed() < LABEL_TIME);
         match fits {
             true => self.search(call, vector, limit).await,
             // Together they take no longer than the search. If both fail, the label says why.

@@ -5,10 +5,10 @@
 //! them as it likes.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{
     Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult, Script, TlsCertificates,
@@ -151,15 +151,10 @@ impl RedisCells {
         format!("{}:{name}", self.prefix)
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        // Nothing panics while it is held.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes another connection, at most once in a while. The library keeps one whose beginning was refused (a
     /// password that was set a moment later), one to a server that has become a replica, and one that is only silent.
     fn renew(&self) {
-        let mut line = self.line();
+        let mut line = self.line.lock();
         if line
             .renewed
             .is_some_and(|at| at.elapsed() < self.time_limit)
@@ -209,7 +204,7 @@ fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionMa
 #[async_trait]
 impl SharedCells for RedisCells {
     async fn read(&self, name: &str) -> Result<Option<String>, PortError> {
-        let mut connection = self.line().connection.clone();
+        let mut connection = self.line.lock().connection.clone();
         let mut get = redis::cmd("GET");
         let read = get.arg(self.key(name)).query_async(&mut connection).await;
         read.map_err(|error| self.failed(error))
@@ -222,7 +217,7 @@ impl SharedCells for RedisCells {
         new: &str,
         keep: Duration,
     ) -> Result<Swapped, PortError> {
-        let mut connection = self.line().connection.clone();
+        let mut connection = self.line.lock().connection.clone();
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut call = self.swap.key(self.key(name));
         call.arg(seen.unwrap_or_default()).arg(new).arg(keep_ms);

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spechop_ports::{Call, PortError, Seat};
 use spechop_types::{Refusal, Refusals};
@@ -52,7 +53,7 @@ impl Cores {
 
     /// How many there are.
     pub fn count(&self) -> Millicores {
-        self.turns.lock().group.cores().unwrap_or_default()
+        self.turns.desk.lock().group.cores().unwrap_or_default()
     }
 
     /// Cores came or went.
@@ -63,12 +64,12 @@ impl Cores {
 
     /// What is taken of them.
     pub fn taken(&self) -> CoreUse {
-        self.turns.lock().group.core_use()
+        self.turns.desk.lock().group.core_use()
     }
 
     /// What nobody takes of them.
     pub fn idle(&self) -> Millicores {
-        let desk = self.turns.lock();
+        let desk = self.turns.desk.lock();
         let cores = desk.group.cores().unwrap_or_default().0;
         Millicores(cores.saturating_sub(desk.group.core_use().total()))
     }
@@ -76,7 +77,7 @@ impl Cores {
     /// The share of the last seconds, from 0 to 1, in which needed calls took all of them.
     pub fn load(&self) -> f64 {
         let now = self.turns.now();
-        self.turns.lock().group.load(now)
+        self.turns.desk.lock().group.load(now)
     }
 }
 
@@ -167,7 +168,7 @@ impl Backend {
     pub fn load(&self) -> f64 {
         let Shared { turns, member, .. } = &*self.shared;
         let now = turns.now();
-        turns.lock().group.member(*member).load(now)
+        turns.desk.lock().group.member(*member).load(now)
     }
 
     /// Runs `work` when it is the call's turn. Dropping the future leaves, wherever it stands.
@@ -220,7 +221,7 @@ impl Backend {
     /// What it is doing.
     pub fn gauges(&self) -> Gauges {
         let Shared { turns, member, .. } = &*self.shared;
-        let desk = turns.lock();
+        let desk = turns.desk.lock();
         let (lanes, seats) = (desk.group.member(*member), &desk.seats[*member as usize]);
         let counts = lanes.counts();
         let (running_authoritative, running_speculative) = lanes.running();
@@ -321,17 +322,22 @@ impl Shared {
 
     /// Why a call that has to end does.
     pub(crate) fn lost_to(&self, ticket: Ticket) -> Refusal {
-        self.turns.lock().group.member(self.member).lost_to(ticket)
+        self.turns
+            .desk
+            .lock()
+            .group
+            .member(self.member)
+            .lost_to(ticket)
     }
 
     /// What a speculative call that waits lacks.
     pub(crate) fn lacks(&self) -> Refusal {
-        self.turns.lock().group.member(self.member).lacks()
+        self.turns.desk.lock().group.member(self.member).lacks()
     }
 
     /// Where the call stands; `waker` hears when that changes.
     pub(crate) fn watch(&self, ticket: Ticket, waker: &Waker) -> Phase {
-        let mut desk = self.turns.lock();
+        let mut desk = self.turns.desk.lock();
         let phase = desk.group.phase(ticket);
         let _known = if matches!(phase, Phase::Waiting | Phase::Running) {
             desk.seats[self.member as usize].register(ticket, waker)
@@ -344,13 +350,13 @@ impl Shared {
 
     /// Until when the call has to sleep for all who wait, if it is the one who does.
     pub(crate) fn alarm(&self, ticket: Ticket) -> Option<Instant> {
-        let desk = self.turns.lock();
+        let desk = self.turns.desk.lock();
         let keeper = desk.seats[self.member as usize].timekeeper.as_ref()?;
         (keeper.ticket == ticket).then(|| self.turns.origin + keeper.at)
     }
 
     fn count(&self, count: impl FnOnce(&mut Seats)) {
-        count(&mut self.turns.lock().seats[self.member as usize]);
+        count(&mut self.turns.desk.lock().seats[self.member as usize]);
     }
 }
 
@@ -396,7 +402,7 @@ impl Turns {
     }
 
     fn join(&self, limits: Limits, demand: Demand) -> u32 {
-        let mut desk = self.lock();
+        let mut desk = self.desk.lock();
         desk.seats.push(Seats::default());
         desk.group.join(limits, demand)
     }
@@ -407,7 +413,7 @@ impl Turns {
         let mut decisions = Decisions::new();
         let mut wakers = Wakers::new();
         let now = self.now();
-        let mut desk = self.lock();
+        let mut desk = self.desk.lock();
         let result = act(&mut desk, now, &mut decisions);
         desk.announce(&decisions, &mut wakers);
         drop(desk);
@@ -420,11 +426,6 @@ impl Turns {
 
     fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.origin)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        // Nothing panics while it is held.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

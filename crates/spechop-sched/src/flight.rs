@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use spechop_ports::{Call, PortError, panic_text};
 use spechop_types::{Activity, Owned, Refusal};
 
@@ -93,7 +94,7 @@ where
 
     /// Runs under way.
     pub fn len(&self) -> usize {
-        self.lock().runs.len()
+        self.under_way.lock().runs.len()
     }
 
     /// Whether nothing is under way.
@@ -106,7 +107,7 @@ where
         S: FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
     {
         let key = call.owned(key);
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         let passenger = match under_way.runs.get_mut(&key) {
             Some(flight) => {
                 flight.passengers += 1;
@@ -128,15 +129,6 @@ where
         }
         call.share(&passenger.shared.call);
         passenger
-    }
-}
-
-impl<K, T: Clone> Flights<K, T> {
-    fn lock(&self) -> MutexGuard<'_, UnderWay<K, T>> {
-        // Nothing panics while it is held.
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,20 +166,15 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
 
 impl SharedCall {
     fn keep_error(&self, error: PortError) {
-        *self.lock() = Some(error);
+        *self.error.lock() = Some(error);
     }
 
     fn take_error(&self, has_launched: bool) -> Option<PortError> {
         if has_launched {
-            self.lock().take()
+            self.error.lock().take()
         } else {
             None
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<PortError>> {
-        // Nothing panics while it is held.
-        self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +220,7 @@ impl<K: Eq + Hash, T: Clone> Drop for Passenger<'_, K, T> {
         if self.shared.call.was_kept() {
             self.call.serve_kept();
         }
-        let mut under_way = self.flights.lock();
+        let mut under_way = self.flights.under_way.lock();
         let Some(flight) = under_way.runs.get_mut(&self.key) else {
             return;
         };

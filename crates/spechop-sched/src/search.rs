@@ -73,10 +73,10 @@ impl SearchProvider for ScheduledSearch {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use futures::future::join_all;
+    use parking_lot::Mutex;
     use spechop_ports::{Lane, SearchTrouble};
     use spechop_types::{Chance, Refusal};
     use tokio::sync::Notify;
@@ -109,7 +109,7 @@ mod tests {
         }
 
         fn log(&self) -> Vec<(u64, String)> {
-            self.log.lock().unwrap().clone()
+            self.log.lock().clone()
         }
     }
 
@@ -131,9 +131,9 @@ mod tests {
             _: usize,
             _: &mut (dyn FnMut(SearchResult) + Send),
         ) -> Result<Vec<SearchResult>, SearchFailure> {
-            let started = *self.started.lock().unwrap().get_or_insert(Instant::now());
+            let started = *self.started.lock().get_or_insert(Instant::now());
             let entry = (started.elapsed().as_secs(), query.to_owned());
-            self.log.lock().unwrap().push(entry);
+            self.log.lock().push(entry);
             sleep(Duration::from_millis(10)).await;
             if query == "too much" {
                 call.push_back();

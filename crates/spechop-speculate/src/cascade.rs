@@ -8,8 +8,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
-use spechop_types::{Chance, Observation, Tokens, canonical};
+use spechop_types::{Chance, Observation, canonical};
 use tokio::time::{Instant, timeout_at};
+
+use crate::outcomes::Outcomes;
 
 /// How long the others are waited for if every guess so far is unsure. One that hangs, or that finds no turn,
 /// would keep them back until they are of no use.
@@ -51,7 +53,12 @@ impl Speculator for Cascade {
         request: GuessRequest,
         early: &mut (dyn FnMut(Guess) + Send),
     ) -> Result<Guessed, PortError> {
-        let limit = request.limit.get();
+        let mut gathered = Gathered {
+            limit: request.limit.get(),
+            confident: self.confident,
+            told: Vec::new(),
+            rest: Vec::new(),
+        };
         // Each takes its turns for itself.
         let parts: Vec<Call> = self.members.iter().map(|_| call.part()).collect();
         let mut asked: FuturesUnordered<_> = self
@@ -63,64 +70,81 @@ impl Speculator for Cascade {
                 async move { (*name, member.guess(part, request).await) }
             })
             .collect();
-        let (mut told, mut rest): (Vec<Guess>, Vec<Guess>) = (Vec::new(), Vec::new());
-        let (mut tokens, mut answered, mut failure) = (Tokens::default(), false, None);
-        let mut end = None;
-        loop {
+        let (mut outcomes, mut end) = (Outcomes::default(), None);
+        while !gathered.is_full() {
             let next = match end {
-                Some(end) if told.is_empty() => timeout_at(end, asked.next()).await.unwrap_or(None),
+                Some(end) if gathered.told.is_empty() => {
+                    timeout_at(end, asked.next()).await.unwrap_or(None)
+                }
                 _ => asked.next().await,
             };
             let Some((name, outcome)) = next else { break };
-            let guessed = match outcome {
-                Ok(guessed) => guessed,
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    continue;
-                }
-            };
-            answered = true;
-            tokens += guessed.tokens;
-            for mut guess in guessed.guesses {
+            for mut guess in outcomes.take(outcome) {
                 guess.by.get_or_insert(name);
-                let best = told.iter().map(chance).max();
-                let goes_ahead = chance(&guess) >= self.confident
-                    && !Observation::is_nothing(&guess.text)
-                    && best.is_none_or(|best| chance(&guess) > best)
-                    && told.len() < limit
-                    && !told.iter().any(|other| is_same(other, &guess));
-                if goes_ahead {
-                    early(guess.clone());
-                    told.push(guess);
-                } else {
-                    rest.push(guess);
-                }
+                gathered.take(guess, early);
             }
-            if told.len() >= limit {
-                break;
-            }
-            // That nothing will be found is said of many a hop at once.
-            if rest
-                .iter()
-                .any(|guess| !Observation::is_nothing(&guess.text))
-            {
+            if gathered.has_unsure() {
                 end.get_or_insert_with(|| Instant::now() + PATIENCE);
             }
         }
-        if let Some(failure) = failure.filter(|_| !answered) {
-            return Err(failure);
+        outcomes.into_guessed(gathered.into_guesses())
+    }
+}
+
+/// The guesses so far.
+struct Gathered {
+    limit: usize,
+    confident: Chance,
+    /// Those that went ahead, in that order.
+    told: Vec<Guess>,
+    /// The others, as they came.
+    rest: Vec<Guess>,
+}
+
+impl Gathered {
+    fn is_full(&self) -> bool {
+        self.told.len() >= self.limit
+    }
+
+    fn take(&mut self, guess: Guess, early: &mut (dyn FnMut(Guess) + Send)) {
+        if self.goes_ahead(&guess) {
+            early(guess.clone());
+            self.told.push(guess);
+        } else {
+            self.rest.push(guess);
         }
+    }
+
+    fn goes_ahead(&self, guess: &Guess) -> bool {
+        let best = self.told.iter().map(chance).max();
+        chance(guess) >= self.confident
+            && !Observation::is_nothing(&guess.text)
+            && best.is_none_or(|best| chance(guess) > best)
+            && self.is_of_use(guess)
+    }
+
+    fn is_of_use(&self, guess: &Guess) -> bool {
+        !self.is_full() && !self.told.iter().any(|other| is_same(other, guess))
+    }
+
+    /// Whether some guess that did not go ahead may be right. That nothing will be found is said of many a
+    /// hop at once.
+    fn has_unsure(&self) -> bool {
+        let mut rest = self.rest.iter();
+        rest.any(|guess| !Observation::is_nothing(&guess.text))
+    }
+
+    /// As many as are of use: those that went ahead, then the most confident.
+    fn into_guesses(mut self) -> Vec<Guess> {
+        let mut rest = std::mem::take(&mut self.rest);
         // Of equally likely ones, the first that came.
         rest.sort_by_key(|guess| Reverse(chance(guess)));
         for guess in rest {
-            if told.len() < limit && !told.iter().any(|other| is_same(other, &guess)) {
-                told.push(guess);
+            if self.is_of_use(&guess) {
+                self.told.push(guess);
             }
         }
-        Ok(Guessed {
-            guesses: told,
-            tokens,
-        })
+        self.told
     }
 }
 

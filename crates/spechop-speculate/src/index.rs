@@ -22,8 +22,8 @@ use spechop_types::{Observation, Tokens};
 pub struct IndexGuesser {
     retriever: Arc<dyn Retriever>,
     reader: Arc<dyn Reader>,
-    passages: NonZeroUsize,
-    holds_all: bool,
+    /// Passages of a subset that are read; `None` if the index holds all that the target looks through.
+    of_subset: Option<NonZeroUsize>,
 }
 
 impl IndexGuesser {
@@ -36,25 +36,27 @@ impl IndexGuesser {
         Self {
             retriever,
             reader,
-            passages,
-            holds_all: false,
+            of_subset: Some(passages),
         }
     }
 
     /// The index holds what the target looks through, or nearly so. What is not in it will not be
-    /// found there, either, so it is guessed that nothing is.
-    #[must_use]
-    pub fn of_all(self) -> Self {
+    /// found there, either, so it is guessed that nothing is. As many passages are read as the target
+    /// reads: if both ask the same index, they are retrieved once.
+    pub fn of_all(retriever: Arc<dyn Retriever>, reader: Arc<dyn Reader>) -> Self {
         Self {
-            holds_all: true,
-            ..self
+            retriever,
+            reader,
+            of_subset: None,
         }
     }
 
     /// A guess for what was read nowhere.
     fn nothing(&self) -> Vec<Guess> {
-        let nothing = self.holds_all.then(|| Guess::from(Observation::NOTHING));
-        nothing.into_iter().collect()
+        match self.of_subset {
+            Some(_) => Vec::new(),
+            None => vec![Guess::from(Observation::NOTHING)],
+        }
     }
 }
 
@@ -62,9 +64,10 @@ impl IndexGuesser {
 impl Speculator for IndexGuesser {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         let sub_question = request.sub_question;
+        let limit = self.of_subset.unwrap_or(request.passages).get();
         let passages = self
             .retriever
-            .retrieve(call, sub_question.as_str(), self.passages.get())
+            .retrieve(call, sub_question.as_str(), limit)
             .await?;
         if passages.is_empty() {
             return Ok(Guessed {
@@ -90,8 +93,7 @@ impl Speculator for IndexGuesser {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
+    use parking_lot::Mutex;
     use spechop_ports::{Lane, Ranked, Reading, contract};
     use spechop_types::{Chance, Passage, Question, SubQuestion};
 
@@ -112,7 +114,7 @@ mod tests {
             limit: usize,
         ) -> Result<Vec<Passage>, PortError> {
             let asked = (query.to_owned(), limit, call.lane());
-            self.asked.lock().unwrap().push(asked);
+            self.asked.lock().push(asked);
             let Some(passages) = self.passages else {
                 return Err(PortError::Unavailable {
                     what: "the index".to_owned(),
@@ -196,6 +198,7 @@ mod tests {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed it?"),
+            passages: 8.try_into().unwrap(),
             limit: limit.try_into().unwrap(),
         }
     }
@@ -216,7 +219,7 @@ mod tests {
             assert_eq!(texts, guesses);
             assert_eq!(guessed.tokens.total(), tokens);
             let asked = ("Who directed it?".to_owned(), 2, Lane::Speculative);
-            assert_eq!(*index.asked.lock().unwrap(), [asked]);
+            assert_eq!(*index.asked.lock(), [asked]);
         }
         assert!(check(EveryPassage, None, 1).await.0.is_err());
     }
@@ -266,13 +269,19 @@ mod tests {
                     passages: Some(held),
                     asked: Mutex::default(),
                 });
-                let subset = IndexGuesser::new(index, Arc::new(Reads(read)), NonZeroUsize::MIN);
-                let speculator = if of_all { subset.of_all() } else { subset };
+                let (retriever, reader) = (index.clone(), Arc::new(Reads(read)));
+                let speculator = match of_all {
+                    true => IndexGuesser::of_all(retriever, reader),
+                    false => IndexGuesser::new(retriever, reader, NonZeroUsize::MIN),
+                };
                 let call = Call::new(Lane::Speculative, Chance::EVEN);
                 let guessed = speculator.guess(&call, request(limit)).await.unwrap();
                 let texts: Vec<&str> = guessed.guesses.iter().map(|guess| &*guess.text).collect();
                 assert_eq!(texts, guesses, "{read:?}");
                 assert_eq!(guessed.tokens.total(), tokens);
+                // The target reads eight.
+                let asked = index.asked.lock()[0].1;
+                assert_eq!(asked, if of_all { 8 } else { 1 });
             }
         }
     }
@@ -284,9 +293,10 @@ mod tests {
                 passages: Some(passages),
                 asked: Mutex::default(),
             });
-            let speculator = IndexGuesser::new(index, Arc::new(LastPassage), NonZeroUsize::MIN);
-            contract::speculator(&speculator).await;
-            contract::speculator(&speculator.of_all()).await;
+            let reader = Arc::new(LastPassage);
+            let subset = IndexGuesser::new(index.clone(), reader.clone(), NonZeroUsize::MIN);
+            contract::speculator(&subset).await;
+            contract::speculator(&IndexGuesser::of_all(index, reader)).await;
         }
     }
 }

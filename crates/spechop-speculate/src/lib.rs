@@ -6,6 +6,7 @@
 mod cascade;
 mod index;
 mod memory;
+mod outcomes;
 mod samples;
 
 pub use cascade::Cascade;

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{
     Call, Encoder, Guess, GuessRequest, Guessed, Lane, PortError, Remembered, Speculator,
 };
@@ -24,6 +26,9 @@ mod shared;
 
 /// Guesses whose outcome is awaited. A branch that was rolled back never tells.
 const GIVEN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
+
+/// How long a memory learns nothing after it could not.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// How a [`Memory`] remembers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +98,7 @@ impl Memory {
     pub fn committed(&self, tenant: &Tenant, hop: &Hop, agrees: impl Fn(&str, &str) -> bool) {
         let heard = Heard::of(hop);
         let key = Owned::new(tenant, Arc::<str>::from(heard.asked.key()));
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if let Some((neighbour, answer)) = kept.given.remove(&key) {
             let neighbour = Owned::new(tenant, neighbour);
             if let Some(entry) = kept.entries.get(&neighbour) {
@@ -123,21 +128,29 @@ impl Memory {
         }
     }
 
-    /// Gives vectors to the entries that have none by now.
+    /// Gives vectors to the entries that have none by now. Waits if the encoder has no room for that.
     pub async fn encode(&self) {
         while let Some((key, asked)) = self.next_unencoded() {
             // Behind everything that anybody waits for.
             let call = Call::of(key.tenant.clone(), Lane::Speculative, Chance::NONE);
-            // An encoder that fails has said so elsewhere; without a vector it has its own words.
-            if let Ok(vector) = self.encoder.encode_query(&call, &asked).await {
-                self.lock().give(key, Vector::of(&vector));
-                self.changes.fetch_add(1, Relaxed);
+            match self.encoder.encode_query(&call, &asked).await {
+                Ok(vector) => {
+                    self.kept.lock().give(key, Vector::of(&vector));
+                    self.changes.fetch_add(1, Relaxed);
+                }
+                // It made room for what is needed: again, in a while.
+                Err(PortError::NotSpeculated { .. }) => {
+                    self.kept.lock().unencoded.insert(key, ());
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // An encoder that fails has said so elsewhere; without a vector it has its own words.
+                Err(_) => {}
             }
         }
     }
 
     fn next_unencoded(&self) -> Option<(Owned<Arc<str>>, Arc<str>)> {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         loop {
             let (key, ()) = kept.unencoded.pop_oldest()?;
             if let Some(entry) = kept.entries.peek(&key) {
@@ -159,7 +172,7 @@ impl Memory {
 
     /// All entries, the least recently used first.
     pub fn entries(&self) -> Vec<Remembered> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let remembered = |(key, entry): (&Owned<Arc<str>>, &Entry)| {
             let vectors = kept.vectors.get(&key.tenant);
             let vector = vectors.and_then(|vectors| vectors.get(&key.item));
@@ -178,13 +191,8 @@ impl Memory {
         let vector = remembered.vector.filter(|values| values.len() == width);
         let asked = SubQuestion::new(&remembered.asked);
         let key = Owned::new(&remembered.tenant, asked.key().into());
-        self.lock().insert(key, entry, vector.map(Vector::new));
+        self.kept.lock().insert(key, entry, vector.map(Vector::new));
         self.unencoded.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it is held.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,7 +249,7 @@ impl Speculator for Memory {
         let asked = request.sub_question;
         let key = call.owned(Arc::<str>::from(asked.key()));
         let has_vectors = {
-            let mut kept = self.lock();
+            let mut kept = self.kept.lock();
             if let Some(entry) = kept.entries.get(&key) {
                 return Ok(guessed(entry.own_guess()));
             }
@@ -253,7 +261,7 @@ impl Speculator for Memory {
         let vector = self.encoder.encode_query(call, asked.as_str()).await?;
         let vector = Vector::of(&vector);
         let within = (self.options.similarity, request.limit.get());
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let near = kept.near(&key, asked.as_str(), &vector, within);
         if let Some((neighbour, best)) = near.first() {
             let used = Owned::new(&key.tenant, Arc::clone(neighbour));

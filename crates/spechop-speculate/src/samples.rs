@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
-use spechop_types::{Chance, Tokens};
+use spechop_types::Chance;
 
 use crate::cascade::is_same;
+use crate::outcomes::Outcomes;
 
 /// Draws as many samples as guesses are of use (the λ samples of speculative tool calls, arXiv
 /// 2512.15834, algorithm 2). If only one guess is of use, one sample is drawn and paid for.
@@ -65,20 +66,9 @@ impl Speculator for Samples {
             })
             .collect();
         let (mut guesses, mut held): (Vec<Guess>, Vec<Guess>) = (Vec::new(), Vec::new());
-        let (mut tokens, mut is_led) = (Tokens::default(), false);
-        let (mut answered, mut failure) = (false, None);
+        let (mut outcomes, mut is_led) = (Outcomes::default(), false);
         while let Some((at, outcome)) = drawn.next().await {
-            let came = match outcome {
-                Ok(guessed) => {
-                    answered = true;
-                    tokens += guessed.tokens;
-                    guessed.guesses.into_iter().next()
-                }
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    None
-                }
-            };
+            let came = outcomes.take(outcome).into_iter().next();
             match at {
                 0 => {
                     held.splice(0..0, came);
@@ -96,10 +86,7 @@ impl Speculator for Samples {
                 }
             }
         }
-        match failure.filter(|_| !answered) {
-            Some(failure) => Err(failure),
-            None => Ok(Guessed { guesses, tokens }),
-        }
+        outcomes.into_guessed(guesses)
     }
 }
 
@@ -129,7 +116,7 @@ mod tests {
     use std::time::Duration;
 
     use spechop_ports::{Lane, contract};
-    use spechop_types::{Question, SubQuestion};
+    use spechop_types::{Question, SubQuestion, Tokens};
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
@@ -172,6 +159,7 @@ mod tests {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed it?"),
+            passages: NonZeroUsize::MIN,
             limit: limit.try_into().unwrap(),
         }
     }

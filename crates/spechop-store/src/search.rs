@@ -5,11 +5,12 @@
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, mem};
 
+use parking_lot::{Condvar, Mutex};
 use spechop_ports::{Call, Doing, Lane, PortError, panic_text};
 use spechop_types::{Activity, Passage};
 use tokio::sync::oneshot;
@@ -103,19 +104,14 @@ enum Turn {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing under the lock can leave the list half-changed.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, job: Job) {
-        self.lock().push(job);
+        self.waiting.lock().push(job);
         self.news.notify_one();
     }
 
     /// No more turns. False if that was so already.
     fn close(&self) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let first = !mem::replace(&mut waiting.closed, true);
         // Dropping a job tells its waiter.
         waiting.jobs.clear();
@@ -125,7 +121,7 @@ impl Queue {
 
     /// The next turn, after `patience` at the latest; `None` once closed.
     fn next(&self, patience: Duration) -> Option<Turn> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         loop {
             if waiting.closed {
                 return None;
@@ -136,12 +132,10 @@ impl Queue {
                     return Some(Turn::Search(batch));
                 }
             }
-            let woken = self.news.wait_timeout(waiting, patience);
-            let (again, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() && again.jobs.is_empty() && !again.closed {
+            let woken = self.news.wait_for(&mut waiting, patience);
+            if woken.timed_out() && waiting.jobs.is_empty() && !waiting.closed {
                 return Some(Turn::Look);
             }
-            waiting = again;
         }
     }
 }
@@ -316,7 +310,7 @@ impl Worker {
             return;
         }
         loop {
-            let urgent = self.queue.lock().take(Lane::Authoritative);
+            let urgent = self.queue.waiting.lock().take(Lane::Authoritative);
             if urgent.is_empty() {
                 break;
             }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use spechop_ports::{PortError, SharedCells, Swapped};
 use tokio::time::{Instant, sleep};
 
@@ -30,7 +30,7 @@ impl CellMap {
         if self.is_down.load(Ordering::Relaxed) {
             return Err(PortError::unavailable("the cells", "they are down"));
         }
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.texts.lock();
         let now = Instant::now();
         texts.retain(|_, (_, until)| now < *until);
         Ok(texts)

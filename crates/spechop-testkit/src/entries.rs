@@ -1,10 +1,11 @@
 //! Entries of a memory that servers of a test share, and that can be out of reach.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
 use spechop_types::{Owned, Tenant};
 
@@ -36,13 +37,8 @@ impl SharedMap {
 
     /// Everything that is in it.
     pub fn all(&self) -> Vec<Remembered> {
-        let entries = self.entries();
-        entries.iter().map(|(_, entry, _)| entry.clone()).collect()
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Vec<Kept>> {
         let entries = self.0.entries.lock();
-        entries.unwrap_or_else(PoisonError::into_inner)
+        entries.iter().map(|(_, entry, _)| entry.clone()).collect()
     }
 
     fn answers(&self) -> Result<(), PortError> {
@@ -62,7 +58,7 @@ impl SharedEntries for SharedMap {
         key: &Owned<Arc<str>>,
     ) -> Result<Option<(Remembered, Version)>, PortError> {
         self.answers()?;
-        let entries = self.entries();
+        let entries = self.0.entries.lock();
         let found = entries.iter().find(|(known, ..)| known == key);
         Ok(found.map(|(_, entry, version)| (entry.clone(), version_of(*version))))
     }
@@ -76,7 +72,7 @@ impl SharedEntries for SharedMap {
         most: NonZeroUsize,
     ) -> Result<Vec<(f32, Remembered)>, PortError> {
         self.answers()?;
-        let entries = self.entries();
+        let entries = self.0.entries.lock();
         let own = entries.iter().filter(|(key, ..)| key.tenant == *tenant);
         let mut near: Vec<_> = own
             .filter_map(|(_, entry, _)| {
@@ -97,7 +93,7 @@ impl SharedEntries for SharedMap {
         before: Option<&Version>,
     ) -> Result<bool, PortError> {
         self.answers()?;
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         let at = entries.iter().position(|(known, ..)| known == key);
         let number = before.map(|before| before.number);
         if at.map(|at| entries[at].2) != number {
@@ -113,7 +109,7 @@ impl SharedEntries for SharedMap {
 
     async fn trim(&self, _: &Call, most: NonZeroUsize) -> Result<u64, PortError> {
         self.answers()?;
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         let left = entries.len().saturating_sub(most.get());
         entries.drain(..left);
         Ok(left as u64)

@@ -1,11 +1,12 @@
 //! A world in which every call's result, time and failures are written down beforehand.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::{
@@ -196,7 +197,7 @@ impl ScriptedPorts {
         if self.script.failures.is_empty() {
             return Ok(());
         }
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         match failures.get_mut(&(hop, stage)) {
             Some(left) if *left > 0 => {
                 *left -= 1;

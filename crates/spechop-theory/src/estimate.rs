@@ -25,10 +25,10 @@ pub struct Stages {
     pub accepted: Option<bool>,
 }
 
-/// An estimate with its 95 % confidence bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The estimate.
+/// A number with its 95 % confidence bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The number.
     pub value: f64,
     /// Lower bound.
     pub low: f64,
@@ -38,11 +38,11 @@ pub struct Estimate {
 
 /// The share `value` of `n` observations with Wilson's 95 % interval, which is sensible near 0 and 1, too.
 /// `n` is more than 0.
-pub fn wilson(value: f64, n: f64) -> Estimate {
+pub fn wilson(value: f64, n: f64) -> Interval {
     let centre = (value + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
     let spread = value * (1.0 - value) / n + Z * Z / (4.0 * n * n);
     let half = Z * spread.sqrt() / (1.0 + Z * Z / n);
-    Estimate {
+    Interval {
         value,
         low: (centre - half).max(0.0),
         high: (centre + half).min(1.0),
@@ -116,18 +116,18 @@ impl Estimator {
     }
 
     /// Share of guesses accepted (Wilson's interval); `None` before the first comparison.
-    pub fn p(&self) -> Option<Estimate> {
+    pub fn p(&self) -> Option<Interval> {
         let n = self.seen.accepted.size()?;
         Some(wilson(self.seen.accepted.mean(), n))
     }
 
     /// E\[speculation\] / E\[target\]; `None` before there is one of each.
-    pub fn alpha(&self) -> Option<Estimate> {
+    pub fn alpha(&self) -> Option<Interval> {
         self.seen.speculation.over(&self.seen.target)
     }
 
     /// E\[segment\] / E\[target\]; `None` before there is one of each.
-    pub fn beta(&self) -> Option<Estimate> {
+    pub fn beta(&self) -> Option<Interval> {
         self.seen.segment.over(&self.seen.target)
     }
 
@@ -219,7 +219,7 @@ impl Moments {
     }
 
     /// Ratio of means; its variance by the delta method.
-    fn over(&self, other: &Self) -> Option<Estimate> {
+    fn over(&self, other: &Self) -> Option<Interval> {
         let (n, m) = (self.size()?, other.size()?);
         if other.mean() <= 0.0 {
             return None;
@@ -234,7 +234,7 @@ impl Moments {
             }
         };
         let half = Z * value * (relative(self, n) + relative(other, m)).sqrt();
-        Some(Estimate {
+        Some(Interval {
             value,
             low: (value - half).max(0.0),
             high: value + half,

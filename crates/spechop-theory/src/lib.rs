@@ -23,7 +23,7 @@ pub use closed::{
     InvalidSetting, Setting, StageTime, k_deterministic, k_epsilon, k_epsilon_closed, p_starve,
 };
 pub use curve::Point;
-pub use estimate::{Estimate, Estimator, Stages, wilson};
+pub use estimate::{Estimator, Interval, Stages, wilson};
 pub use published::{
     PUBLISHED, PUBLISHED_ANSWERS, PUBLISHED_OUTCOMES, Published, PublishedAnswers, PublishedOutcome,
 };

@@ -16,7 +16,7 @@ use crate::change::Verdicts;
 use crate::curve::{HOPS_MAX, Point, Times, curve};
 use crate::estimate::Seen;
 use crate::reason::{Bound, Reason};
-use crate::{Estimate, Estimator, Setting, Stages, k_epsilon};
+use crate::{Estimator, Interval, Setting, Stages, k_epsilon};
 
 /// Hops whose times are remembered one by one.
 const TIMES_MAX: usize = 64;
@@ -63,11 +63,11 @@ pub struct Choice {
     /// Why.
     pub reason: Reason,
     /// Share of guesses accepted, of those compared.
-    pub p: Option<Estimate>,
+    pub p: Option<Interval>,
     /// E\[speculation\] / E\[target\]. A guess that came after the observation counts as having taken as long.
-    pub alpha: Option<Estimate>,
+    pub alpha: Option<Interval>,
     /// E\[segment\] / E\[target\].
-    pub beta: Option<Estimate>,
+    pub beta: Option<Interval>,
     /// The estimates as a setting; `None` while one is missing.
     pub setting: Option<Setting>,
     /// The risk-adjusted bound; `None` without a setting.
@@ -244,7 +244,7 @@ impl Tuner {
     }
 
     /// Share of guesses accepted, of those compared; `None` before the first.
-    pub fn p(&self) -> Option<Estimate> {
+    pub fn p(&self) -> Option<Interval> {
         self.estimator.p()
     }
 
@@ -294,7 +294,7 @@ impl Tuner {
             return choice;
         }
         // All guesses too late to be compared: nothing is known of p, and nothing depends on it.
-        let p = p.unwrap_or(Estimate {
+        let p = p.unwrap_or(Interval {
             value: 0.5,
             low: 0.0,
             high: 1.0,
@@ -309,7 +309,7 @@ impl Tuner {
         choice
     }
 
-    fn decide(&self, choice: &mut Choice, p: Estimate, load: f64) {
+    fn decide(&self, choice: &mut Choice, p: Interval, load: f64) {
         let min_gain = self.options.min_gain;
         let risk = choice.k_epsilon.unwrap_or(NonZeroUsize::MAX).max(TWO);
         let points: &[Point] = &choice.marginal;

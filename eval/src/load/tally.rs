@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use spechop_theory::Interval;
 
 use super::LoadSetting;
 use crate::stats;
@@ -81,27 +82,10 @@ pub struct Ratio {
     pub b: String,
     /// Pairs of neighbouring arrivals, one of each setting, that were both answered.
     pub pairs: usize,
-    /// Of the latencies. `None`: no pair was answered.
-    pub latency: Option<Bounded>,
+    /// Of the latencies, by bootstrap over pairs. `None`: no pair was answered.
+    pub latency: Option<Interval>,
     /// Of the target calls.
-    pub target_calls: Option<Bounded>,
-}
-
-/// A number and its 95 % bounds, by bootstrap over pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bounded {
-    /// The number.
-    pub value: f64,
-    /// Lower bound.
-    pub low: f64,
-    /// Upper bound.
-    pub high: f64,
-}
-
-impl From<stats::Interval> for Bounded {
-    fn from(stats::Interval { value, low, high }: stats::Interval) -> Self {
-        Self { value, low, high }
-    }
+    pub target_calls: Option<Interval>,
 }
 
 /// Counts for each setting.
@@ -222,8 +206,8 @@ impl Tally {
             a: a.name.clone(),
             b: b.name.clone(),
             pairs: pairs.len(),
-            latency: stats::ratio(&latencies).map(Bounded::from),
-            target_calls: stats::ratio(&targets).map(Bounded::from),
+            latency: stats::ratio(&latencies),
+            target_calls: stats::ratio(&targets),
         })
     }
 }

@@ -10,39 +10,23 @@ use crate::{Source, Variant, stats};
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, Pair, View, rel_lat};
 use super::speculation::{joined, rel_lat_gap};
-use super::table::{Cell, Table};
-
-/// A column: its head, and its cell for each k.
-struct Column<'c> {
-    title: String,
-    cell: Box<dyn Fn(K) -> Cell + 'c>,
-}
-
-impl<'c> Column<'c> {
-    fn new(title: impl Into<String>, cell: impl Fn(K) -> Cell + 'c) -> Self {
-        Self {
-            title: title.into(),
-            cell: Box::new(cell),
-        }
-    }
-}
+use super::table::{Cell, Column, Table};
 
 pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
-    let columns = columns(group, speculator);
-    let row = |k| columns.iter().map(|column| (column.cell)(k)).collect();
     // Unbounded is the paper's main setting.
     let mut ks = widths(group, speculator);
     ks.sort_by_key(|k| *k != K::Unbounded);
+    let (columns, rows) = Column::fill(columns(group, speculator), ks);
     Table {
         name: "by_k",
         title: format!("RelLat by k, speculator {speculator}"),
         about: "The unbounded window first: it is the paper's main setting.".into(),
-        rows: ks.into_iter().map(row).collect(),
-        columns: columns.into_iter().map(|column| column.title).collect(),
+        columns,
+        rows,
     }
 }
 
-fn columns<'c>(group: &'c Group<'_>, speculator: &'c str) -> Vec<Column<'c>> {
+fn columns<'c>(group: &'c Group<'_>, speculator: &'c str) -> Vec<Column<'c, K>> {
     let views = &group.views;
     let mut columns = vec![Column::new("k", |k: K| Cell::text(k.to_string()))];
     columns.extend(views.iter().flat_map(|view| measured(view, speculator)));
@@ -59,7 +43,7 @@ fn columns<'c>(group: &'c Group<'_>, speculator: &'c str) -> Vec<Column<'c>> {
 }
 
 /// What a run measured.
-fn measured<'c>(view: &'c View<'_>, speculator: &'c str) -> Vec<Column<'c>> {
+fn measured<'c>(view: &'c View<'_>, speculator: &'c str) -> Vec<Column<'c, K>> {
     let cases = move |k| at(view, speculator, k);
     let View { label, run, .. } = view;
     let mut columns = vec![
@@ -91,7 +75,7 @@ fn measured<'c>(view: &'c View<'_>, speculator: &'c str) -> Vec<Column<'c>> {
 }
 
 /// What the first run with this speculator should gain by its own measurements.
-fn theory(group: &Group<'_>, speculator: &str) -> Column<'static> {
+fn theory(group: &Group<'_>, speculator: &str) -> Column<'static, K> {
     let mut views = group.views.iter();
     let widest = views.find_map(|view| Some((view, view.widest(speculator)?)));
     let theory = widest.map(|(view, widest)| {
@@ -105,7 +89,7 @@ fn theory(group: &Group<'_>, speculator: &str) -> Column<'static> {
 }
 
 /// What a run measured on the questions that the standard agent answers right.
-fn where_right<'c>(view: &'c View<'_>, speculator: &'c str) -> [Column<'c>; 2] {
+fn where_right<'c>(view: &'c View<'_>, speculator: &'c str) -> [Column<'c, K>; 2] {
     let cases = move |k| at(view, speculator, k);
     let label = &view.label;
     [
@@ -127,7 +111,7 @@ fn beside_simulated<'c>(
     view: &'c View<'_>,
     simulated: &'c View<'_>,
     speculator: &'c str,
-) -> [Column<'c>; 2] {
+) -> [Column<'c, K>; 2] {
     let latencies = move |k| joined(&at(view, speculator, k), &at(simulated, speculator, k));
     let View { label, run, .. } = view;
     let over = move |gap, latencies: &[[f64; 4]]| {

@@ -1,74 +1,46 @@
 //! What the gain costs: calls, tokens, money.
 
-use crate::stats::{Interval, ratio};
+use spechop_theory::Interval;
+
+use crate::stats::ratio;
 use crate::{Calls, Row, Variant};
 
-use super::groups::{Case, Compared, Group, name};
-use super::table::{Cell, Table};
+use super::groups::{Case, Compared, Group, View, name};
+use super::table::{Cell, Column, Table};
+
+/// A row of the table: a variant of a run.
+struct CostRow<'a> {
+    source: &'a str,
+    name: String,
+    rows: Vec<&'a Row>,
+    /// Of the whole run.
+    questions: usize,
+    rel_lat: Cell,
+    /// Target calls and segments over those of the standard agent.
+    targets: Cell,
+    segments: Cell,
+}
+
+impl CostRow<'_> {
+    fn mean(&self, of: impl Fn(&Row) -> f64) -> f64 {
+        let sum: f64 = self.rows.iter().map(|row| of(row)).sum();
+        sum / self.rows.len() as f64
+    }
+}
 
 pub(super) fn table(group: &Group<'_>) -> Table {
-    let paid = group
-        .views
-        .iter()
-        .flat_map(|view| &view.run.rows)
-        .any(|row| money(row).0 > 0);
-    let drafts = group
-        .views
-        .iter()
-        .flat_map(|view| &view.run.rows)
-        .any(|row| row.drafted.begun > 0);
-    let mut columns: Vec<String> = [
-        "Source",
-        "Variant",
-        "Questions",
-        "RelLat",
-        "T started",
-        "T wasted",
-        "T ÷ k=1",
-        "M started",
-        "M but the last",
-        "M wasted",
-        "M ÷ k=1",
-        "S started",
-        "S wasted",
-        "Salvaged",
-        "Tokens",
-        "Tokens wasted",
-    ]
-    .map(String::from)
-    .into();
+    let all = || group.views.iter().flat_map(|view| &view.run.rows);
+    let paid = all().any(|row| sum(row, |calls| calls.money_micros) > 0);
+    let drafts = all().any(|row| row.drafted.begun > 0);
+    let variants: Vec<_> = group.views.iter().flat_map(rows).collect();
+    let mut columns = columns();
     if drafts {
-        columns.extend(["Drafted", "Foreseen", "Hidden, s"].map(String::from));
+        columns.extend(of_drafts());
     }
     if paid {
-        columns.extend(["Money per 1,000".to_owned(), "Wasted per 1,000".to_owned()]);
+        columns.extend(of_money());
     }
-    let mut rows = Vec::new();
-    for view in &group.views {
-        let mut add = |name: String, rows_of: &[&Row], rel_lat: Cell, ratios: [Cell; 2]| {
-            let mut row = vec![Cell::text(&view.label), Cell::text(name)];
-            row.push(Cell::share_of(rows_of.len(), view.run.info.questions));
-            row.push(rel_lat);
-            row.extend(costs(rows_of, ratios, drafts, paid));
-            rows.push(row);
-        };
-        for (concurrency, pairs) in &view.standard {
-            let of: Vec<&Row> = pairs.iter().map(|pair| pair.row).collect();
-            let name = name(&Variant::standard(), *concurrency);
-            let one = [Cell::number(1.0, 2), Cell::number(1.0, 2)];
-            add(name, &of, Cell::number(1.0, 3), one);
-        }
-        for compared in &view.compared {
-            let of: Vec<&Row> = compared.cases.iter().map(|case| case.row).collect();
-            let ratios = [targets(compared), segments(compared)];
-            add(
-                compared.name(),
-                &of,
-                Cell::interval(compared.rel_lat(), 3),
-                ratios.map(|ratio| Cell::interval(ratio, 2)),
-            );
-        }
-    }
+    let (columns, rows) = Column::fill(columns, &variants);
     let mut about =
         "Calls of a question, on average, those that were aborted included. Money is in the \
                      server's currency, per 1,000 questions."
@@ -86,6 +58,101 @@ pub(super) fn table(group: &Group<'_>) -> Table {
     }
 }
 
+/// Of a run: the standard agent, then all others.
+fn rows<'a>(view: &'a View<'_>) -> impl Iterator<Item = CostRow<'a>> {
+    let source = &*view.label;
+    let questions = view.run.info.questions;
+    let standard = view
+        .standard
+        .iter()
+        .map(move |(concurrency, pairs)| CostRow {
+            source,
+            name: name(&Variant::standard(), *concurrency),
+            rows: pairs.iter().map(|pair| pair.row).collect(),
+            questions,
+            rel_lat: Cell::number(1.0, 3),
+            targets: Cell::number(1.0, 2),
+            segments: Cell::number(1.0, 2),
+        });
+    let others = view.compared.iter().map(move |compared| CostRow {
+        source,
+        name: compared.name(),
+        rows: compared.cases.iter().map(|case| case.row).collect(),
+        questions,
+        rel_lat: Cell::interval(compared.rel_lat(), 3),
+        targets: Cell::interval(targets(compared), 2),
+        segments: Cell::interval(segments(compared), 2),
+    });
+    standard.chain(others)
+}
+
+type CostColumn<'c> = Column<'c, &'c CostRow<'c>>;
+
+fn columns<'c>() -> Vec<CostColumn<'c>> {
+    vec![
+        column("Source", |variant| Cell::text(variant.source)),
+        column("Variant", |variant| Cell::text(&variant.name)),
+        column("Questions", |variant| {
+            Cell::share_of(variant.rows.len(), variant.questions)
+        }),
+        column("RelLat", |variant| variant.rel_lat.clone()),
+        count("T started", |row| row.targets.started),
+        count("T wasted", |row| row.targets.wasted),
+        column("T ÷ k=1", |variant| variant.targets.clone()),
+        count("M started", |row| row.segments.started),
+        count("M but the last", |row| {
+            row.segments.started.saturating_sub(1)
+        }),
+        count("M wasted", |row| row.segments.wasted),
+        column("M ÷ k=1", |variant| variant.segments.clone()),
+        count("S started", |row| row.speculations.started),
+        count("S wasted", |row| row.speculations.wasted),
+        count("Salvaged", |row| row.salvaged),
+        tokens("Tokens", |calls| calls.tokens),
+        tokens("Tokens wasted", |calls| calls.wasted_tokens),
+    ]
+}
+
+fn of_drafts<'c>() -> [CostColumn<'c>; 3] {
+    [
+        count("Drafted", |row| row.drafted.begun),
+        count("Foreseen", |row| row.drafted.foreseen),
+        column("Hidden, s", |variant| {
+            Cell::number(variant.mean(|row| row.drafted.hidden_ms) / 1e3, 3)
+        }),
+    ]
+}
+
+fn of_money<'c>() -> [CostColumn<'c>; 2] {
+    [
+        money("Money per 1,000", |calls| calls.money_micros),
+        money("Wasted per 1,000", |calls| calls.wasted_money_micros),
+    ]
+}
+
+fn column<'c>(title: &str, cell: impl Fn(&CostRow<'_>) -> Cell + 'c) -> CostColumn<'c> {
+    Column::new(title, cell)
+}
+
+fn count<'c>(title: &str, of: impl Fn(&Row) -> u32 + 'c) -> CostColumn<'c> {
+    column(title, move |variant| {
+        Cell::number(variant.mean(|row| f64::from(of(row))), 2)
+    })
+}
+
+fn tokens<'c>(title: &str, of: fn(&Calls) -> u64) -> CostColumn<'c> {
+    column(title, move |variant| {
+        Cell::number(variant.mean(|row| sum(row, of) as f64), 0)
+    })
+}
+
+fn money<'c>(title: &str, micros: fn(&Calls) -> u64) -> CostColumn<'c> {
+    // Millionths, for a thousand questions.
+    column(title, move |variant| {
+        Cell::number(variant.mean(|row| sum(row, micros) as f64) / 1e3, 3)
+    })
+}
+
 /// Target calls over those of the standard agent.
 pub(super) fn targets(compared: &Compared<'_>) -> Option<Interval> {
     calls(compared, |row| row.targets)
@@ -101,52 +168,8 @@ fn calls(compared: &Compared<'_>, of: fn(&Row) -> Calls) -> Option<Interval> {
     ratio(&compared.cases.iter().map(pair).collect::<Vec<_>>())
 }
 
-fn costs(rows: &[&Row], [targets, segments]: [Cell; 2], drafts: bool, paid: bool) -> Vec<Cell> {
-    let mean = |of: &dyn Fn(&Row) -> f64| {
-        let sum: f64 = rows.iter().map(|row| of(row)).sum();
-        sum / rows.len() as f64
-    };
-    let count = |of: &dyn Fn(&Row) -> u32| Cell::number(mean(&|row| f64::from(of(row))), 2);
-    let every = |row: &Row| [row.segments, row.targets, row.speculations];
-    let tokens = |of: fn(&Calls) -> u64| {
-        Cell::number(
-            mean(&|row| every(row).iter().map(of).sum::<u64>() as f64),
-            0,
-        )
-    };
-    let mut cells = vec![
-        count(&|row| row.targets.started),
-        count(&|row| row.targets.wasted),
-        targets,
-        count(&|row| row.segments.started),
-        count(&|row| row.segments.started.saturating_sub(1)),
-        count(&|row| row.segments.wasted),
-        segments,
-        count(&|row| row.speculations.started),
-        count(&|row| row.speculations.wasted),
-        count(&|row| row.salvaged),
-        tokens(|calls| calls.tokens),
-        tokens(|calls| calls.wasted_tokens),
-    ];
-    if drafts {
-        cells.push(count(&|row| row.drafted.begun));
-        cells.push(count(&|row| row.drafted.foreseen));
-        cells.push(Cell::number(mean(&|row| row.drafted.hidden_ms) / 1e3, 3));
-    }
-    if paid {
-        // Millionths, for a thousand questions.
-        cells.push(Cell::number(mean(&|row| money(row).0 as f64) / 1e3, 3));
-        cells.push(Cell::number(mean(&|row| money(row).1 as f64) / 1e3, 3));
-    }
-    cells
-}
-
-/// What a row cost, and how much of it was wasted, in millionths.
-fn money(row: &Row) -> (u64, u64) {
+/// Over all calls of a question.
+fn sum(row: &Row, of: fn(&Calls) -> u64) -> u64 {
     let every = [row.segments, row.targets, row.speculations];
-    let all = every.iter().map(|calls| calls.money_micros).sum();
-    (
-        all,
-        every.iter().map(|calls| calls.wasted_money_micros).sum(),
-    )
+    every.iter().map(of).sum()
 }

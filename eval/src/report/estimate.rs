@@ -3,11 +3,11 @@
 //! Plain means over all hops. The server's running estimates clip outliers; here that would hold a
 //! ratio of plain means, RelLat, against a bound of clipped ones.
 
-use spechop_theory::Setting;
+use spechop_theory::{Interval, Setting};
 
 use spechop_types::K;
 
-use crate::stats::{self, Interval};
+use crate::stats;
 use crate::{HopKind, Row};
 
 /// Columns: what each question adds to the sums.

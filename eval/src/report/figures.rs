@@ -1,8 +1,9 @@
 //! The figures of a group of runs.
 
+use spechop_theory::Interval;
 use spechop_types::K;
 
-use crate::stats::{Interval, quantile};
+use crate::stats::quantile;
 use crate::{Source, Variant};
 
 use super::by_k::{at, widths};

@@ -1,8 +1,6 @@
 //! The first figure: what every system gained on every data set, beside the bound and the paper.
 
-use spechop_theory::{PUBLISHED, Published};
-
-use crate::stats::Interval;
+use spechop_theory::{Interval, PUBLISHED, Published};
 
 use super::estimate::Estimates;
 use super::figures::Figure;

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use spechop_theory::Interval;
 use spechop_types::{K, VerifierMode};
 
-use crate::stats::{self, Interval};
+use crate::stats;
 use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::stats::Interval;
+use spechop_theory::Interval;
 
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, View, common, rel_lat};

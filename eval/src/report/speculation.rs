@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use spechop_theory::{PUBLISHED, Published};
+use spechop_theory::{Interval, PUBLISHED, Published};
 
 use crate::Source;
-use crate::stats::{self, Interval};
+use crate::stats;
 
 use super::by_k::right_at_one;
 use super::estimate::Estimates;

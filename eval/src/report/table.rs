@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-
-use crate::stats::Interval;
+use spechop_theory::Interval;
 
 const NOT_WHOLE: &str = "NOT WHOLE";
 
@@ -37,6 +36,32 @@ pub struct Cell {
     /// Its upper 95 % confidence bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+}
+
+/// A column of a table in the making: its head, and its cell in each row.
+pub(crate) struct Column<'c, R> {
+    title: String,
+    cell: Box<dyn Fn(R) -> Cell + 'c>,
+}
+
+impl<'c, R: Copy> Column<'c, R> {
+    pub(crate) fn new(title: impl Into<String>, cell: impl Fn(R) -> Cell + 'c) -> Self {
+        Self {
+            title: title.into(),
+            cell: Box::new(cell),
+        }
+    }
+
+    /// The heads and the rows of a table.
+    pub(crate) fn fill(
+        columns: Vec<Self>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> (Vec<String>, Vec<Vec<Cell>>) {
+        let row = |row| columns.iter().map(|column| (column.cell)(row)).collect();
+        let rows = rows.into_iter().map(row).collect();
+        let heads = columns.into_iter().map(|column| column.title).collect();
+        (heads, rows)
+    }
 }
 
 impl Cell {

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spechop_theory::Interval;
+
 use super::measure::{BOTH, Found, INT8};
 use super::{DEPTHS, LookUps};
-use crate::report::{Cell, Table};
+use crate::report::{Cell, Column, Table};
 use crate::stats;
 
 const WHOLE: &str = "The retriever is asked the multi-hop question itself (HippoRAG's protocol). recall@k is \
@@ -32,104 +34,141 @@ pub fn tables(look_ups: &[LookUps], rows: &[Found]) -> Vec<Table> {
     tables
 }
 
-/// Per question: sums of recall at each depth, and how many look-ups they are of.
-type Sums = BTreeMap<String, [f64; 3]>;
-
-fn table(
+fn table<'a>(
     name: &'static str,
     corpus: &str,
-    rows: &[&Found],
-    by_id: &BTreeMap<&str, &LookUps>,
+    rows: &[&'a Found],
+    by_id: &BTreeMap<&'a str, &'a LookUps>,
 ) -> Table {
-    let per_hop = name == "per-hop";
-    let kinds: BTreeSet<&str> = rows
-        .iter()
-        .filter_map(|row| by_id.get(&*row.id))
-        .map(|look_ups| &*look_ups.kind)
+    let kinds = rows.iter().filter_map(|row| by_id.get(&*row.id));
+    let kinds: BTreeSet<&str> = kinds.map(|look_ups| &*look_ups.kind).collect();
+    let base = Recall::of(INT8, rows, by_id);
+    let recalls: Vec<_> = in_order(rows.iter().map(|row| &*row.retriever))
+        .into_iter()
+        .map(|retriever| Recall::of(retriever, rows, by_id))
         .collect();
-    let sums_of = |retriever: &str| -> Sums {
-        let mut sums = Sums::new();
-        for row in rows.iter().filter(|row| row.retriever == retriever) {
-            let Some(look_ups) = by_id.get(&*row.id) else {
-                continue;
-            };
-            let own = sums.entry(row.id.clone()).or_default();
-            own[0] += recall(row, look_ups, DEPTHS[0]);
-            own[1] += recall(row, look_ups, DEPTHS[1]);
-            own[2] += 1.0;
-        }
-        sums
-    };
-    let base = sums_of(INT8);
     let asked = rows.iter().filter(|row| row.retriever == INT8).count();
-    let mut columns = ["retriever", "recall@2", "recall@5"]
-        .map(str::to_owned)
-        .to_vec();
-    columns.extend(kinds.iter().map(|kind| {
-        let of_kind = |id: &&String| by_id.get(id.as_str()).is_some_and(|l| l.kind == **kind);
-        let look_ups: f64 = base
-            .iter()
-            .filter(|(id, _)| of_kind(id))
-            .map(|(_, s)| s[2])
-            .sum();
-        format!("{kind} ({look_ups}), recall@5")
-    }));
-    columns.push(format!("against {INT8}"));
-    let retrievers = in_order(rows.iter().map(|row| &*row.retriever));
-    let row = |retriever: &str| {
-        let sums = sums_of(retriever);
-        let share = |depth: usize, kind: Option<&str>| {
-            let of_kind = |id: &String| {
-                by_id
-                    .get(id.as_str())
-                    .is_some_and(|l| kind.is_none_or(|k| l.kind == k))
-            };
-            let addends = sums.iter().filter(|(id, _)| of_kind(id));
-            let addends: Vec<[f64; 2]> = addends.map(|(_, s)| [100.0 * s[depth], s[2]]).collect();
-            stats::ratio(&addends)
-        };
-        let mut cells = vec![Cell::text(retriever)];
-        cells.push(match retriever {
-            BOTH => Cell::none(),
-            _ => Cell::interval(share(0, None), 1),
-        });
-        cells.push(Cell::interval(share(1, None), 1));
-        for kind in &kinds {
-            let value = share(1, Some(*kind)).map(|interval| interval.value);
-            cells.push(Cell::number(value, 1));
-        }
-        cells.push(match retriever {
-            INT8 | BOTH => Cell::none(),
-            _ => against(&sums, &base),
-        });
-        cells
-    };
-    let questions = base.len();
-    let (what, about) = match per_hop {
-        true => (
+    let questions = base.by_question.len();
+    let (what, about) = match name {
+        "per-hop" => (
             format!("per hop ({asked} hops of {questions} questions)"),
             PER_HOP,
         ),
-        false => (format!("whole question ({questions} questions)"), WHOLE),
+        _ => (format!("whole question ({questions} questions)"), WHOLE),
     };
+    let (columns, rows) = Column::fill(columns(&kinds, &base), &recalls);
     Table {
         name,
         title: format!("{corpus}: {what}"),
         about: format!("{about} {INTERVALS}"),
         columns,
-        rows: retrievers.into_iter().map(row).collect(),
+        rows,
     }
 }
 
-/// How much more is found than by the base, in points.
-fn against(sums: &Sums, base: &Sums) -> Cell {
-    let look_ups: f64 = base.values().map(|own| own[2]).sum();
-    let differences: Vec<f64> = base
-        .iter()
-        .map(|(id, base)| sums.get(id).map_or(0.0, |own| own[1] - base[1]))
-        .collect();
-    let points = 100.0 * differences.iter().sum::<f64>() / look_ups.max(1.0);
-    Cell::difference(points, stats::sign_flip(&differences), 1)
+type RecallColumn<'c> = Column<'c, &'c Recall<'c>>;
+
+fn columns<'c>(kinds: &BTreeSet<&'c str>, base: &'c Recall<'c>) -> Vec<RecallColumn<'c>> {
+    let mut columns = vec![
+        column("retriever", |recall| Cell::text(recall.retriever)),
+        column("recall@2", |recall| match recall.retriever {
+            BOTH => Cell::none(),
+            _ => Cell::interval(recall.share(0, None), 1),
+        }),
+        column("recall@5", |recall| {
+            Cell::interval(recall.share(1, None), 1)
+        }),
+    ];
+    for &kind in kinds {
+        let look_ups = base.look_ups(kind);
+        let title = format!("{kind} ({look_ups}), recall@5");
+        columns.push(column(title, move |recall| {
+            let share = recall.share(1, Some(kind));
+            Cell::number(share.map(|share| share.value), 1)
+        }));
+    }
+    let title = format!("against {INT8}");
+    columns.push(column(title, move |recall| match recall.retriever {
+        INT8 | BOTH => Cell::none(),
+        _ => recall.against(base),
+    }));
+    columns
+}
+
+fn column<'c>(
+    title: impl Into<String>,
+    cell: impl Fn(&Recall<'_>) -> Cell + 'c,
+) -> RecallColumn<'c> {
+    Column::new(title, cell)
+}
+
+/// A row of the table: how much a retriever found.
+struct Recall<'a> {
+    retriever: &'a str,
+    by_question: BTreeMap<&'a str, QuestionRecall<'a>>,
+}
+
+/// How much it found of a question.
+struct QuestionRecall<'a> {
+    kind: &'a str,
+    look_ups: f64,
+    /// Of recall at each of [`DEPTHS`], over these look-ups.
+    sums: [f64; DEPTHS.len()],
+}
+
+impl<'a> Recall<'a> {
+    fn of(retriever: &'a str, rows: &[&'a Found], by_id: &BTreeMap<&'a str, &'a LookUps>) -> Self {
+        let mut by_question = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.retriever == retriever) {
+            let Some(look_ups) = by_id.get(&*row.id) else {
+                continue;
+            };
+            let own = by_question.entry(&*row.id).or_insert(QuestionRecall {
+                kind: &look_ups.kind,
+                look_ups: 0.0,
+                sums: [0.0; DEPTHS.len()],
+            });
+            own.look_ups += 1.0;
+            for (sum, depth) in own.sums.iter_mut().zip(DEPTHS) {
+                *sum += recall(row, look_ups, depth);
+            }
+        }
+        Self {
+            retriever,
+            by_question,
+        }
+    }
+
+    /// At one of [`DEPTHS`], in per cent; over all questions, or those of a kind.
+    fn share(&self, at: usize, kind: Option<&str>) -> Option<Interval> {
+        let own = self.by_question.values();
+        let own = own.filter(|own| kind.is_none_or(|kind| own.kind == kind));
+        let addends: Vec<_> = own
+            .map(|own| [100.0 * own.sums[at], own.look_ups])
+            .collect();
+        stats::ratio(&addends)
+    }
+
+    fn look_ups(&self, kind: &str) -> f64 {
+        let own = self.by_question.values();
+        let own = own.filter(|own| own.kind == kind);
+        own.map(|own| own.look_ups).sum()
+    }
+
+    /// How much more is found than by the base, in points.
+    fn against(&self, base: &Recall<'_>) -> Cell {
+        let look_ups: f64 = base.by_question.values().map(|own| own.look_ups).sum();
+        let differences: Vec<f64> = base
+            .by_question
+            .iter()
+            .map(|(id, base)| {
+                let own = self.by_question.get(*id);
+                own.map_or(0.0, |own| own.sums[1] - base.sums[1])
+            })
+            .collect();
+        let points = 100.0 * differences.iter().sum::<f64>() / look_ups.max(1.0);
+        Cell::difference(points, stats::sign_flip(&differences), 1)
+    }
 }
 
 /// The share of gold pages among the first passages.

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Parts, Question, RunInfo, Source};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_server::config::{Config, SpeculatorKind, Written};
@@ -109,7 +110,7 @@ struct Moody(ScriptedPorts, Asked);
 impl Planner for Moody {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let asked = request.question.as_str().to_owned();
-        self.1.lock().unwrap().push(asked);
+        self.1.lock().push(asked);
         if request.question.as_str().contains("broken") {
             return Err(PortError::Refused {
                 what: "the planner".into(),

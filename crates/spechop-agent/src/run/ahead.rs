@@ -95,19 +95,19 @@ impl Run<'_> {
         cost: Cost,
     ) -> Option<Event> {
         let notes = self.branches.get_mut(branch)?;
-        notes.written.push((draft.sub_question.clone(), cost));
+        notes.model_drafts.push((draft.sub_question.clone(), cost));
         let drafts = vec![heard(draft)];
         Some(Event::Drafted { branch, drafts })
     }
 
     /// A look-up begins of a draft: if somebody has written that, it is noted what it has cost.
     pub(super) fn note_written(&mut self, branch: BranchId, lookup: LookupId, asked: &SubQuestion) {
-        let written = self.branches.get(branch).map(|notes| &notes.written);
-        let written = written.into_iter().flatten();
-        let cost = written
-            .filter(|(draft, _)| draft.has_words_of(asked))
-            .map(|(_, cost)| *cost)
-            .next();
+        let drafts = self.branches.get(branch).map(|notes| &notes.model_drafts);
+        let cost = drafts
+            .into_iter()
+            .flatten()
+            .find(|(draft, _)| draft.has_words_of(asked))
+            .map(|(_, cost)| *cost);
         if let Some(notes) = self.lookups.get_mut(lookup) {
             notes.draft_cost = cost;
         }

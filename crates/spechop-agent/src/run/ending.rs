@@ -22,7 +22,9 @@ impl Run<'_> {
             drafter.learn(&self.settings.tenant, self.question, hops, ended);
         }
         let (tokens_lost, money_lost) = self.ledger.lost();
-        let (drafted, chance) = notes.draft.unwrap_or((self.running.now(), Chance::CERTAIN));
+        let (answered, chance) = notes
+            .answered
+            .unwrap_or((self.running.now(), Chance::CERTAIN));
         Report {
             answer,
             hops: std::mem::take(&mut self.hops),
@@ -33,7 +35,7 @@ impl Run<'_> {
             final_segment: notes.segment,
             final_certainty: notes.certainty,
             first_answer: FirstAnswer {
-                at: drafted.duration_since(self.started).min(elapsed),
+                at: answered.duration_since(self.started).min(elapsed),
                 chance,
             },
             elapsed,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spechop_ports::{Guess, Speculator};
+use spechop_ports::{Guess, GuessRequest, Speculator};
 use spechop_types::{LookupId, Refusal, Stage};
 use spechop_window::{Effect, Event};
 use tokio::sync::mpsc::unbounded_channel;
@@ -31,12 +31,13 @@ impl Run<'_> {
             self.refuse(branch, Stage::Speculation, Refusal::Budget);
             return self.apply(nothing);
         }
-        let request = stages::guess_request(
-            self.question,
-            self.known(branch),
+        let request = GuessRequest {
+            question: self.question.clone(),
+            hops: self.known(branch),
             sub_question,
-            self.settings.policy.guesses_max,
-        );
+            passages: self.settings.passages,
+            limit: self.settings.policy.guesses_max,
+        };
         let speculator: &dyn Speculator = speculator.as_ref();
         self.note(lookup, branch);
         // A guess is never needed: it stands one step further out than its branch.

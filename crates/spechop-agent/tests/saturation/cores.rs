@@ -1,10 +1,10 @@
 //! The same on one machine: planner, reader, index and guesses compute on the same two cores, and every
 //! call that computes beside others is slower for it. By the virtual clock, so exact.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{
     Call, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
     Reading, Retriever, Speculator,
@@ -30,18 +30,18 @@ struct AtWork<'a>(&'a Machine, usize);
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        *self.0.threads.lock().unwrap() -= self.1;
+        *self.0.threads.lock() -= self.1;
     }
 }
 
 impl Machine {
     /// Work of so much time of one core, on so many threads.
     async fn compute(&self, work: Duration, threads: usize) {
-        *self.threads.lock().unwrap() += threads;
+        *self.threads.lock() += threads;
         let _at_work = AtWork(self, threads);
         let mut left = work.as_secs_f64();
         while left > 0.0 {
-            let all = *self.threads.lock().unwrap();
+            let all = *self.threads.lock();
             let speed = threads as f64 * (CORES as f64 / all as f64).min(1.0);
             let slice = SLICE.as_secs_f64().min(left / speed);
             sleep(Duration::from_secs_f64(slice)).await;
@@ -181,7 +181,7 @@ async fn play(k: usize, rule: Rule, at_once: usize, questions: u64, wait: Durati
     let client = || async {
         let mut answered = Vec::new();
         loop {
-            let seed = next.lock().unwrap().next();
+            let seed = next.lock().next();
             let Some(seed) = seed else {
                 return answered;
             };

@@ -128,6 +128,7 @@ async fn reply(ports: &ScriptedPorts, request: Request) -> Reply {
                 question,
                 hops,
                 sub_question: SubQuestion::new(&sub_question),
+                passages: 5.try_into().unwrap(),
                 limit: limit.try_into().unwrap(),
             };
             let guessed = ports.guess(&call, request).await;

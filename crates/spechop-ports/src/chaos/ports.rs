@@ -218,6 +218,7 @@ mod tests {
             question: Question::new("Who?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who?"),
+            passages: NonZeroUsize::MIN,
             limit: NonZeroUsize::MIN,
         };
         let guessed = port.guess(&Call::authoritative(), request).await.unwrap();

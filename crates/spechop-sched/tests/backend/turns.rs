@@ -55,12 +55,12 @@ async fn guesses_run_by_utility_and_calls_by_arrival() {
         sleep(MS).await;
         Ok(())
     });
-    let order = std::sync::Mutex::new(Vec::new());
+    let order = parking_lot::Mutex::new(Vec::new());
     let run = |name, call: Call, cost| {
         let (backend, order) = (&backend, &order);
         async move {
             let noted = async {
-                order.lock().expect("a lock").push(name);
+                order.lock().push(name);
                 sleep(MS).await;
                 Ok(())
             };
@@ -79,7 +79,7 @@ async fn guesses_run_by_utility_and_calls_by_arrival() {
         ]),
     );
     assert!(all.iter().all(Result::is_ok));
-    let order = order.into_inner().expect("a lock");
+    let order = order.into_inner();
     let expected = [
         "needed",
         "needed too",
@@ -117,13 +117,13 @@ async fn how_long_a_call_takes_counts_by_what_its_use_saves() {
         sleep(MS).await;
         Ok(())
     });
-    let order = std::sync::Mutex::new(Vec::new());
+    let order = parking_lot::Mutex::new(Vec::new());
     let waiting = kinds.map(|(name, kind, _, chance)| {
         let (backend, order) = (backend.of_kind(kind), &order);
         async move {
             let call = guess(chance);
             let noted = async {
-                order.lock().expect("a lock").push(name);
+                order.lock().push(name);
                 Ok(())
             };
             backend.run(&call, 1.0, noted).await
@@ -134,7 +134,7 @@ async fn how_long_a_call_takes_counts_by_what_its_use_saves() {
     // The guess saves (2 s - 0.5 s) for 0.5 s: 0.2 · 3. The others save what they take, so that
     // their chances decide, and then their arrival.
     let expected = ["guess", "likely segment", "segment", "target"];
-    assert_eq!(order.into_inner().expect("a lock"), expected);
+    assert_eq!(order.into_inner(), expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use spechop_ports::{Lane, Metered, contract};
-use spechop_types::{Observation, Question, SubQuestion};
+use spechop_types::{Observation, Question, SubQuestion, Tokens};
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -58,6 +58,7 @@ async fn ask(members: Vec<After>, limit: usize) -> Told {
         question: Question::new("Whose mother?").unwrap(),
         hops: Vec::new(),
         sub_question: SubQuestion::new("Who directed it?"),
+        passages: 5.try_into().unwrap(),
         limit: limit.try_into().unwrap(),
     };
     let call = Call::new(Lane::Speculative, Chance::EVEN);

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{
     Call, Encoder, GuessRequest, Guessed, Lane, PortError, SharedEntries, Speculator,
 };
@@ -15,15 +15,13 @@ use tokio::sync::Notify;
 
 use super::entry::{Entry, Heard, neighbours};
 use super::nearest::Vector;
-use super::{GIVEN_MAX, MemoryOptions, guessed};
+use super::{GIVEN_MAX, MemoryOptions, PAUSE, guessed};
 
 /// Committed hops that wait to be written. If there are more, the oldest is not learnt from: while the
 /// entries cannot be reached, the memory of this server must not grow.
 const NEWS_MAX: usize = 1024;
 /// How often a change is tried if other servers change the same entry at the same time.
 const ATTEMPTS_MAX: usize = 8;
-/// How long nothing is written after a write has failed.
-const PAUSE: Duration = Duration::from_secs(5);
 /// Neighbours that are looked at for each guess: some of them name other things, or say the same.
 const LOOKED_AT: usize = 4;
 
@@ -37,8 +35,8 @@ pub type Agrees = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// **Whose.** Entries belong to tenants, as those of a [`Memory`](super::Memory) do.
 ///
 /// **Writing** is not waited for by questions: committed hops are put in line, and
-/// [`SharedMemory::keep_up`] writes them. If the entries cannot be reached, the line waits for them, and
-/// its oldest hops leave if it grows too long.
+/// [`SharedMemory::keep_up`] writes them. If the entries cannot be reached, or the encoder has no room for
+/// their vectors, the line waits, and its oldest hops leave if it grows too long.
 ///
 /// **Guessing** asks for the entry of the same words, and then for the nearest ones. If the entries
 /// cannot be reached, the guess fails, which is what a hop without a guess is.
@@ -92,7 +90,7 @@ impl SharedMemory {
     pub fn committed(&self, tenant: &Tenant, hop: &Hop, agrees: Agrees) {
         let heard = Heard::of(hop);
         let key = Owned::new(tenant, Arc::<str>::from(heard.asked.key()));
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let given = waiting.given.remove(&key);
         if waiting.news.len() >= NEWS_MAX {
             waiting.news.pop_front();
@@ -122,14 +120,18 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// If the entries cannot be reached; what could not be written still waits.
+    /// If the entries cannot be reached, or the encoder has no room; what could not be written still waits.
     pub async fn write(&self) -> Result<(), PortError> {
         loop {
-            let next = self.lock().news.pop_front();
+            let next = self.waiting.lock().news.pop_front();
             let Some(mut news) = next else { return Ok(()) };
             match self.learn(&mut news).await {
-                Err(error @ (PortError::Unavailable { .. } | PortError::Timeout { .. })) => {
-                    let mut waiting = self.lock();
+                Err(
+                    error @ (PortError::Unavailable { .. }
+                    | PortError::Timeout { .. }
+                    | PortError::NotSpeculated { .. }),
+                ) => {
+                    let mut waiting = self.waiting.lock();
                     if waiting.news.len() < NEWS_MAX {
                         waiting.news.push_front(news);
                     }
@@ -144,7 +146,7 @@ impl SharedMemory {
 
     /// How many committed hops wait to be written.
     pub fn waiting(&self) -> usize {
-        self.lock().news.len()
+        self.waiting.lock().news.len()
     }
 
     async fn learn(&self, news: &mut News) -> Result<(), PortError> {
@@ -200,7 +202,7 @@ impl SharedMemory {
             let known = known.filter(|vector| vector.len() == width);
             let vector = match known {
                 Some(vector) => Some(vector),
-                None => self.vector(call, &after.asked).await,
+                None => self.vector(call, &after.asked).await?,
             };
             let after = after.remembered(&key.tenant, vector);
             if self
@@ -218,15 +220,14 @@ impl SharedMemory {
         Ok(Change::None)
     }
 
-    /// An encoder that fails has said so elsewhere; without a vector an entry has its own words.
-    async fn vector(&self, call: &Call, asked: &str) -> Option<Vec<i8>> {
-        let vector = self.encoder.encode_query(call, asked).await.ok()?;
-        Some(Vector::of(&vector).values().to_vec())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics while it is held.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An encoder that fails has said so elsewhere; without a vector an entry has its own words. One that made
+    /// room for what is needed is asked again: the entry would be without one for all servers.
+    async fn vector(&self, call: &Call, asked: &str) -> Result<Option<Vec<i8>>, PortError> {
+        match self.encoder.encode_query(call, asked).await {
+            Ok(vector) => Ok(Some(Vector::of(&vector).values().to_vec())),
+            Err(error @ PortError::NotSpeculated { .. }) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -267,7 +268,7 @@ impl Speculator for SharedMemory {
         let guesses = neighbours(asked.as_str(), keyed, limit);
         if let Some((neighbour, best)) = guesses.first() {
             let given = (Arc::clone(neighbour), Arc::clone(&best.text));
-            self.lock().given.insert(key, given);
+            self.waiting.lock().given.insert(key, given);
         }
         Ok(guessed(guesses.into_iter().map(|(_, guess)| guess)))
     }

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use spechop_ports::{Record, contract};
-use spechop_types::{CommitKind, Observation, Passage, Question};
+use spechop_types::{CommitKind, Observation, Passage, Question, Refusal};
 
 use super::entry::TEXT_BYTES_MAX;
 use super::*;
@@ -11,6 +11,8 @@ use super::*;
 struct Letters {
     encoded: AtomicUsize,
     fails: bool,
+    /// So many calls make room for others, the first ones.
+    preempted: usize,
 }
 
 #[async_trait]
@@ -25,7 +27,13 @@ impl Encoder for Letters {
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
         assert_eq!(call.lane(), Lane::Speculative);
-        self.encoded.fetch_add(1, Relaxed);
+        let before = self.encoded.fetch_add(1, Relaxed);
+        if before < self.preempted {
+            return Err(PortError::NotSpeculated {
+                what: "the encoder".to_owned(),
+                why: Refusal::Preempted,
+            });
+        }
         if self.fails {
             return Err(PortError::unavailable("the encoder", "it is broken"));
         }
@@ -88,6 +96,7 @@ impl Memory {
             question: Question::new("Whose mother?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new(asked),
+            passages: NonZeroUsize::MIN,
             limit: limit.try_into().unwrap(),
         };
         let guessed = self.guess(&call, request).await.unwrap();
@@ -247,7 +256,7 @@ async fn it_is_bounded_and_forgets_what_was_not_used() {
     let entries = memory.entries();
     assert_eq!(entries.len(), 8);
     assert!(entries.iter().all(|entry| entry.vector.is_some()));
-    let kept = memory.lock();
+    let kept = memory.kept.lock();
     assert_eq!(kept.vectors.len(), 1);
     assert!(kept.unencoded.is_empty());
 }
@@ -312,6 +321,19 @@ async fn an_encoder_that_fails_leaves_the_same_words() {
     );
     // Without any vector nobody asks for one.
     assert_eq!(memory.best("Who has directed Kanał?").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_whose_encoding_made_room_is_encoded_later() {
+    let encoder = Letters {
+        preempted: 1,
+        ..Letters::default()
+    };
+    let memory = Memory::new(Arc::new(encoder), options(8));
+    memory.learn("Who directed Kanał?", "Wajda");
+    let encoded = tokio::time::timeout(2 * PAUSE, memory.encode());
+    encoded.await.unwrap();
+    assert!(memory.entries()[0].vector.is_some());
 }
 
 #[tokio::test]

@@ -60,6 +60,7 @@ async fn guess(memory: &SharedMemory, of: &str, asked: &str) -> Result<Option<St
         question: Question::new("Who?").unwrap(),
         hops: Vec::new(),
         sub_question: SubQuestion::new(asked),
+        passages: NonZeroUsize::MIN,
         limit: NonZeroUsize::MIN,
     };
     let guessed = memory.guess(&call, request).await?;

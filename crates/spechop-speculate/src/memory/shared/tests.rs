@@ -2,12 +2,16 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use spechop_ports::{Guess, Record, Remembered, Version, contract};
 use spechop_testkit::SharedMap;
-use spechop_types::{CommitKind, Observation, Question};
+use spechop_types::{CommitKind, Observation, Question, Refusal};
 
 use super::*;
 
 /// Texts are as near as the letters that they have in common.
-struct Letters;
+#[derive(Default)]
+struct Letters {
+    /// So many calls make room for others.
+    preempted: AtomicU64,
+}
 
 #[async_trait]
 impl Encoder for Letters {
@@ -20,6 +24,12 @@ impl Encoder for Letters {
     }
 
     async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        if takes(&self.preempted) {
+            return Err(PortError::NotSpeculated {
+                what: "the encoder".to_owned(),
+                why: Refusal::Preempted,
+            });
+        }
         let mut counts = vec![0.0_f32; 26];
         for letter in text.to_lowercase().bytes().filter(u8::is_ascii_lowercase) {
             counts[usize::from(letter - b'a')] += 1.0;
@@ -37,11 +47,15 @@ fn server(entries: &SharedMap) -> SharedMemory {
 }
 
 fn server_of(entries: Arc<dyn SharedEntries>, most: usize) -> SharedMemory {
+    server_with(Letters::default(), entries, most)
+}
+
+fn server_with(encoder: Letters, entries: Arc<dyn SharedEntries>, most: usize) -> SharedMemory {
     let options = MemoryOptions {
         most: NonZeroUsize::new(most).unwrap(),
         similarity: 0.95,
     };
-    SharedMemory::new(entries, Arc::new(Letters), options)
+    SharedMemory::new(entries, Arc::new(encoder), options)
 }
 
 impl SharedMemory {
@@ -77,6 +91,7 @@ fn request(asked: &str) -> GuessRequest {
         question: Question::new("Whose mother?").unwrap(),
         hops: Vec::new(),
         sub_question: SubQuestion::new(asked),
+        passages: NonZeroUsize::MIN,
         limit: NonZeroUsize::MIN,
     }
 }
@@ -132,12 +147,10 @@ struct Troubled {
     untrimmed: AtomicU64,
 }
 
-impl Troubled {
-    fn takes(left: &AtomicU64) -> bool {
-        let before = left.load(SeqCst);
-        left.store(before.saturating_sub(1), SeqCst);
-        before > 0
-    }
+fn takes(left: &AtomicU64) -> bool {
+    let before = left.load(SeqCst);
+    left.store(before.saturating_sub(1), SeqCst);
+    before > 0
 }
 
 #[async_trait]
@@ -148,7 +161,7 @@ impl SharedEntries for Troubled {
         key: &Owned<Arc<str>>,
     ) -> Result<Option<(Remembered, Version)>, PortError> {
         let found = self.entries.find(call, key).await;
-        if Self::takes(&self.raced) {
+        if takes(&self.raced) {
             server(&self.entries).learns("a", ASKED, "Wajda").await;
         }
         found
@@ -176,7 +189,7 @@ impl SharedEntries for Troubled {
     }
 
     async fn trim(&self, call: &Call, most: NonZeroUsize) -> Result<u64, PortError> {
-        if Self::takes(&self.untrimmed) {
+        if takes(&self.untrimmed) {
             return Err(PortError::unavailable("the shared memory", "it is slow"));
         }
         self.entries.trim(call, most).await
@@ -217,6 +230,21 @@ async fn a_hop_is_counted_once_if_nothing_but_the_trim_fails() {
     // The next new entry makes up for it.
     one.learns("a", "Who was Ford?", "a director").await;
     assert_eq!(entries.all().len(), 1);
+}
+
+#[tokio::test]
+async fn an_entry_whose_encoding_made_room_is_written_later_with_its_vector() {
+    let entries = SharedMap::default();
+    let encoder = Letters {
+        preempted: AtomicU64::new(1),
+    };
+    let one = server_with(encoder, Arc::new(entries.clone()), 8);
+    one.hears("a", ASKED, "Wajda");
+    let preempted = one.write().await;
+    assert!(matches!(preempted, Err(PortError::NotSpeculated { .. })));
+    assert_eq!((one.waiting(), entries.all()), (1, Vec::new()));
+    one.write().await.unwrap();
+    assert!(entries.all()[0].vector.is_some());
 }
 
 #[tokio::test]
