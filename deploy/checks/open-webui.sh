@@ -11,7 +11,8 @@ data=${SPECHOP_DATA_DIR:?}
 venv=$data/open-webui
 source deploy/demo-lib.sh
 
-if [ "$(cat "$venv/version" 2>/dev/null)" != $version ]; then
+# After an upgrade of Python an environment has lost its packages, and only its version is left.
+if [ "$(cat "$venv/version" 2>/dev/null)" != $version ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   echo "installing open-webui $version into $venv (5 GB, minutes)" >&2
   python3 -m venv --clear "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary=:all: "open-webui==$version"

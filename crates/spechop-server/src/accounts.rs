@@ -14,9 +14,10 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_agent::{Due, Report, Usage};
 use spechop_types::{Budget, Money, Tenant};
 use tokio::time::Instant;
@@ -54,6 +55,8 @@ pub(crate) struct Hold {
     tenant: Tenant,
     /// The period that pays.
     period: Instant,
+    /// When it is over.
+    ends: Instant,
     aside: Amounts,
     spent: Amounts,
 }
@@ -68,7 +71,7 @@ impl Accounts {
 
     /// From now on tenants may spend so much. What they have spent stays spent.
     pub(crate) fn change(&self, allowance: Allowance) {
-        self.lock().change(allowance);
+        self.book.lock().change(allowance);
     }
 
     /// Sets aside what a question with this budget may cost, and says what it may cost at most.
@@ -88,7 +91,10 @@ impl Accounts {
             Some(shared) => shared.hold(&self.book, tenant, wanted, keep).await?,
             None => {
                 let alone = Elsewhere::default();
-                let granted = self.lock().hold(tenant, wanted, &alone, Instant::now());
+                let granted = self
+                    .book
+                    .lock()
+                    .hold(tenant, wanted, &alone, Instant::now());
                 keep(granted?)
             }
         };
@@ -113,14 +119,10 @@ impl Accounts {
             accounts: Arc::clone(self),
             tenant: tenant.clone(),
             period: grant.period,
+            ends: grant.ends,
             aside: grant.aside,
             spent: Amounts::default(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while it is held.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,8 +154,7 @@ impl Hold {
 
     /// How long until the period of the account is over. Then all of the allowance is there again.
     pub(crate) fn renewed_in(&self) -> Duration {
-        let end = self.accounts.lock().end_of(self.period);
-        end.saturating_duration_since(Instant::now())
+        self.ends.saturating_duration_since(Instant::now())
     }
 
     /// So many look-ups were begun that belong to no question.
@@ -164,7 +165,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut book = self.accounts.lock();
+        let mut book = self.accounts.book.lock();
         book.settle(&self.tenant, self.period, self.aside, self.spent);
         drop(book);
         if let Some(shared) = &self.accounts.shared {

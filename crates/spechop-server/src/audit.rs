@@ -16,7 +16,7 @@ mod tests;
 use std::convert::Infallible;
 use std::future::pending;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{Agent, AgentError, Bill, Ports, Report, Settings, Stopped, Width};
@@ -29,6 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::bucket::Bucket;
 use crate::config::{Audit, SpeculatorKind};
 use crate::server_state::ServerState;
+use crate::tool_cache::ToolCache;
 use compare::Told;
 use counts::NotDone;
 pub(crate) use counts::{AuditCounts, Findings, Meters};
@@ -46,12 +47,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The audits of a server.
 pub(crate) struct Audits {
     rules: Audit,
+    /// What clients leave in place of look-ups.
+    tool_cache: Option<Arc<ToolCache>>,
     pub(crate) counts: AuditCounts,
     queue: Sender<Candidate>,
     /// Audited one after the other.
     waiting: Mutex<Receiver<Candidate>>,
     /// How many may begin in an hour.
-    hour: std::sync::Mutex<Bucket>,
+    hour: parking_lot::Mutex<Bucket>,
 }
 
 /// A question that was answered.
@@ -62,14 +65,15 @@ struct Candidate {
 }
 
 impl Audits {
-    pub(crate) fn new(rules: Audit, meters: Meters) -> Self {
+    pub(crate) fn new(rules: Audit, tool_cache: Option<Arc<ToolCache>>, meters: Meters) -> Self {
         let (queue, waiting) = channel(WAITING_MAX);
         Self {
             rules,
+            tool_cache,
             counts: AuditCounts::new(meters),
             queue,
             waiting: Mutex::new(waiting),
-            hour: std::sync::Mutex::default(),
+            hour: parking_lot::Mutex::default(),
         }
     }
 
@@ -96,8 +100,11 @@ impl Audits {
         if report.stopped == Stopped::Budget {
             return Err(NotDone::CutShort);
         }
+        if self.rests_on_left(settings, report) {
+            return Err(NotDone::LeftByClient);
+        }
         let room = self.queue.try_reserve().map_err(|_| NotDone::TooMany)?;
-        let mut hour = self.hour.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hour = self.hour.lock();
         let per_hour = self.rules.per_hour;
         let begun = hour.take(Instant::now(), HOUR / per_hour, per_hour);
         begun.map_err(|_| NotDone::TooMany)?;
@@ -107,6 +114,16 @@ impl Audits {
             told: Told::of(report),
         });
         Ok(())
+    }
+
+    /// Whether a client has left what one of the look-ups brought. The audit would look it up, and differ for
+    /// that reason.
+    fn rests_on_left(&self, settings: &Settings, report: &Report) -> bool {
+        let Some(cache) = self.tool_cache.as_ref().filter(|_| !settings.wishes.fresh) else {
+            return false;
+        };
+        let mut asked = report.hops.iter().map(|hop| &hop.hop.sub_question);
+        asked.any(|asked| cache.was_left(&settings.tenant, asked.as_str()))
     }
 
     /// Audits for as long as it is polled.

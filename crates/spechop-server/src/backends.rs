@@ -2,16 +2,19 @@
 //!
 //! Ports that share a model share its backend: a generator that also reads and guesses is one backend.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use spechop_embed::{Room, Space};
 use spechop_ports::{
-    DraftWriter, Encoder, Planner, Reader, Retriever, Rewriter, SearchProvider, Speculator,
+    Call, DraftWriter, Encoded, Encoder, Planner, PortError, Reader, Retriever, Rewriter,
+    SearchProvider, Speculator, TextKind,
 };
 use spechop_sched::{
-    Backend, Cores, Demand, Eligibility, Kind, Limits, Millicores, Rule, ScheduledDraftWriter,
-    ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever, ScheduledRewriter,
-    ScheduledSearch, ScheduledSpeculator,
+    Backend, Cores, Demand, Eligibility, Grade, Idempotence, Kind, Limits, Millicores, Rule,
+    ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
+    ScheduledRewriter, ScheduledSearch, ScheduledSpeculator,
 };
 
 use crate::chaos::Upset;
@@ -269,6 +272,27 @@ impl Backends {
         Arc::new(ScheduledEncoder::new(inner, &backend, rule))
     }
 
+    /// An encoder that runs elsewhere and takes so many calls at once, whoever asks: the index, its hot subset, the
+    /// web, the memory and clients. Those have turns of their own, which decide what is asked ahead of need.
+    pub(crate) fn encodes_elsewhere(
+        &mut self,
+        inner: Arc<dyn Encoder>,
+        at_once: NonZeroUsize,
+    ) -> Arc<dyn Encoder> {
+        let limits = Limits {
+            capacity: at_once,
+            rate: None,
+            speculative_max: at_once.get(),
+        };
+        let backend = self.backend("encoder", limits, None);
+        let rule = Rule {
+            grade: Grade::Full,
+            idempotence: Idempotence::Safe,
+            cost: 1.0,
+        };
+        Arc::new(InParts(ScheduledEncoder::new(inner, &backend, rule)))
+    }
+
     /// What makes questions of conversations stand alone, before they are answered.
     pub(crate) fn rewrites(
         &self,
@@ -319,6 +343,37 @@ impl Backends {
     }
 }
 
+/// An encoder whose turns are taken within others: a call has one seat, so parts of it take these.
+struct InParts(ScheduledEncoder);
+
+#[async_trait]
+impl Encoder for InParts {
+    fn fingerprint(&self) -> &str {
+        self.0.fingerprint()
+    }
+
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        self.0.encode_query(&call.part(), text).await
+    }
+
+    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+        self.0.encode_passages(texts).await
+    }
+
+    async fn encode_batch(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        self.0.encode_batch(&call.part(), kind, texts).await
+    }
+}
+
 /// What is retrieved is read, or it was retrieved in vain.
 fn look_up_rules(policy: &Eligibility) -> (Rule, Rule) {
     let reader = policy.of("reader");
@@ -327,11 +382,80 @@ fn look_up_rules(policy: &Eligibility) -> (Rule, Rule) {
 
 #[cfg(test)]
 mod tests {
-    use spechop_ports::{Call, Lane, PortError};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::time::Duration;
+
+    use futures::future::join_all;
+    use parking_lot::Mutex;
+    use spechop_ports::Lane;
     use spechop_testkit::{Script, ScriptedPorts};
     use spechop_types::{Chance, Refusal};
 
     use super::*;
+    use crate::server_state::scripted::state;
+
+    /// Notes in which lanes it was asked, and how often at once at most.
+    #[derive(Default)]
+    struct Noting {
+        lanes: Mutex<Vec<Lane>>,
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Encoder for Noting {
+        fn fingerprint(&self) -> &'static str {
+            "noting"
+        }
+
+        fn width(&self) -> usize {
+            1
+        }
+
+        async fn encode_query(&self, call: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+            self.lanes.lock().push(call.lane());
+            let now = self.now.fetch_add(1, SeqCst) + 1;
+            self.most.fetch_max(now, SeqCst);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            self.now.fetch_sub(1, SeqCst);
+            Ok(vec![1.0])
+        }
+
+        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+            Ok(texts.iter().map(|_| vec![1.0]).collect())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_encoder_elsewhere_gets_as_much_at_once_as_it_takes_and_the_needed_first() {
+        use Lane::{Authoritative, Speculative};
+
+        let (state, _) = state(Script::instant(1), "");
+        let mut backends = Backends::elsewhere(&state.config());
+        let noting = Arc::new(Noting::default());
+        let encoder = backends.encodes_elsewhere(noting.clone(), NonZeroUsize::MIN);
+        let lanes = [Authoritative, Speculative, Authoritative, Authoritative];
+        let calls = lanes.map(|lane| Call::new(lane, Chance::EVEN));
+        let asked = calls.iter().map(|call| encoder.encode_query(call, "q"));
+        assert!(join_all(asked).await.iter().all(Result::is_ok));
+        assert_eq!(noting.most.load(SeqCst), 1);
+        let needed_first = [Authoritative, Authoritative, Authoritative, Speculative];
+        assert_eq!(*noting.lanes.lock(), needed_first);
+
+        // It hears what becomes of a call that has its place elsewhere.
+        let (needed, guess) = (&calls[0], Call::new(Speculative, Chance::EVEN));
+        let becomes_needed = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            guess.promote();
+        };
+        let (_, promoted, ()) = tokio::join!(
+            encoder.encode_query(needed, "q"),
+            encoder.encode_query(&guess, "q"),
+            becomes_needed,
+        );
+        assert!(promoted.is_ok());
+        assert_eq!(noting.lanes.lock()[4..], [Authoritative, Authoritative]);
+    }
 
     #[tokio::test]
     async fn what_may_have_effects_is_retrieved_only_when_needed() {
@@ -342,7 +466,7 @@ mod tests {
             reading: (reading, Kind::default()),
         };
         let limits = Limits {
-            capacity: std::num::NonZeroUsize::MIN,
+            capacity: NonZeroUsize::MIN,
             rate: None,
             speculative_max: 1,
         };

@@ -27,6 +27,7 @@ mod table;
 mod target;
 #[cfg(test)]
 mod tests;
+mod variable;
 
 use std::fmt;
 use std::net::SocketAddr;

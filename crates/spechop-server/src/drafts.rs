@@ -1,8 +1,6 @@
 //! The drafter of this server: opened, kept from harm, and kept over a restart.
 
-use std::convert::Infallible;
 use std::fs;
-use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +16,10 @@ use spechop_ports::{
     panic_text,
 };
 use spechop_types::{Hop, Question, Tenant};
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::config::{Drafting, PatternSource};
-use crate::state::{Purpose, Writer, write_every_minute};
+use crate::state::{Keeper, Persisted, Purpose};
 
 mod shared;
 
@@ -190,82 +187,45 @@ impl<W: DraftWriter + ?Sized> DraftWriter for GuardedWriter<W> {
 /// Everything in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+pub(crate) struct Kept {
     format: u64,
     learnt: Learnt,
 }
 
 /// Keeps what the drafter learns in a file. Without one it does nothing.
-#[derive(Clone)]
-pub(crate) struct DraftKeeper(Option<Arc<Inner>>);
-
-struct Inner {
-    drafter: Arc<Guarded>,
-    writer: Writer,
-}
+pub(crate) type DraftKeeper = Keeper<Guarded>;
 
 impl DraftKeeper {
-    /// Gives to the drafter what the file holds. If the file is of no use, the log says so. One that could
-    /// be ours is put aside; any other is left alone, and nothing is kept.
     pub(crate) async fn open(drafter: Option<&Arc<Guarded>>, file: Option<&Path>) -> Self {
-        let (Some(drafter), Some(path)) = (drafter.cloned(), file.map(Path::to_owned)) else {
-            return Self(None);
-        };
-        let opened = spawn_blocking(move || {
-            take_up(&drafter.drafter, &path).then(|| {
-                let writer = Writer::new(PURPOSE, path);
-                Arc::new(Inner { drafter, writer })
-            })
-        });
-        match opened.await {
-            Ok(inner) => Self(inner),
-            Err(error) => {
-                tracing::warn!(%error, "what the drafter learns is not kept by this server");
-                Self(None)
-            }
-        }
-    }
-
-    /// Writes whenever it is time, for as long as it is polled.
-    pub(crate) async fn keep(&self) -> Infallible {
-        if self.0.is_none() {
-            return pending().await;
-        }
-        write_every_minute(|| self.save()).await
-    }
-
-    /// Writes what was learnt since the last time, if anything was.
-    pub(crate) async fn save(&self) {
-        let Some(inner) = self.0.clone() else { return };
-        let write = move || {
-            let drafter = &inner.drafter.drafter;
-            // A longer file would not be read again.
-            let bytes_max = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
-            let kept = || Kept {
-                format: PURPOSE.format,
-                learnt: drafter.learnt().within(bytes_max),
-            };
-            inner.writer.write(|| drafter.changes(), kept);
-        };
-        // It ends by itself: a writing that is not waited for any more goes before the next.
-        if let Err(error) = spawn_blocking(write).await {
-            tracing::warn!(%error, "what the drafter has learnt could not be written");
-        }
+        let drafter = drafter.cloned();
+        Self::at(file, move || drafter).await
     }
 }
 
-/// Reads the file. False if it must not be written.
-fn take_up(drafter: &PatternDrafter, path: &Path) -> bool {
-    let kept: Kept = match PURPOSE.read(path) {
-        Ok(Some(kept)) => kept,
-        Ok(None) => return true,
-        Err(useless) => return PURPOSE.make_room(path, &useless),
-    };
-    if let Err(error) = drafter.restore(kept.learnt) {
-        let path = path.display();
-        tracing::warn!(%path, %error, "what the drafter had learnt cannot be taken up: it begins anew");
+impl Persisted for Guarded {
+    const PURPOSE: Purpose = PURPOSE;
+
+    type Kept = Kept;
+
+    fn take_up(&self, kept: Kept, path: &Path) {
+        if let Err(error) = self.drafter.restore(kept.learnt) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "what the drafter had learnt cannot be taken up: it begins anew");
+        }
     }
-    true
+
+    fn revision(&self) -> u64 {
+        self.drafter.changes()
+    }
+
+    fn kept(&self) -> Kept {
+        // A longer file would not be read again.
+        let bytes_max = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+        Kept {
+            format: PURPOSE.format,
+            learnt: self.drafter.learnt().within(bytes_max),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_ports::{Call, Encoder, Vitals};
 use spechop_web::{HttpEncoder, HttpEncoderOptions};
 
+use crate::backends::Backends;
 use crate::config::{self, EncoderKind};
 use crate::model_note::{compare_at, sha256s};
 use crate::toolbox::OpenError;
@@ -26,6 +27,7 @@ const RETRIES_MAX: u32 = 60;
 pub(crate) fn for_answers(
     encoder: &config::Encoder,
     vitals: &Vitals,
+    backends: &mut Backends,
 ) -> Result<Arc<dyn Encoder>, OpenError> {
     match &encoder.kind {
         EncoderKind::Onnx { dir, threads } => {
@@ -33,7 +35,12 @@ pub(crate) fn for_answers(
             options.vitals = vitals.clone();
             onnx(dir, options)
         }
-        EncoderKind::Http(options) => http(HttpEncoderOptions::clone(options)),
+        EncoderKind::Http(options) => {
+            let mut options = HttpEncoderOptions::clone(options);
+            // What is sent at once is the backend's to say: it lets the needed calls go first.
+            let at_once = std::mem::replace(&mut options.at_once, NonZeroUsize::MIN);
+            Ok(backends.encodes_elsewhere(http(options)?, at_once))
+        }
     }
 }
 

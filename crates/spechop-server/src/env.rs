@@ -65,10 +65,12 @@ impl Env {
 
     /// A variable's value; a blank one counts as not set.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.trim().is_empty())
+        self.verbatim(name).filter(|value| !value.trim().is_empty())
+    }
+
+    /// A variable's value, which may be blank.
+    pub(crate) fn verbatim(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 
     /// A variable that holds a secret.

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::admission::{Admission, Admitted};
 use crate::caller::Caller;
-use crate::questions::{Forsaken, Found, OffTheLog, Question};
+use crate::questions::{Forsaken, Found, Log, OffTheLog, Question, READERS_MAX};
 use crate::reply;
 use crate::server_state::ServerState;
 use crate::status::AskError;
@@ -46,7 +46,9 @@ impl Events {
     pub(crate) fn of(admitted: Admitted) -> Result<Self, Arc<AskError>> {
         let state = Arc::clone(&admitted.state);
         let question = Arc::clone(&admitted.opened.question);
-        let events = Self::at(&state, &question, 0).map_err(Arc::new)?;
+        let reader = question.log.attach(0);
+        let reader = reader.map_err(|off| Arc::new(AskError::from(off)))?;
+        let events = Self::read_by(&state, &question, reader);
         let questions = Arc::clone(&state.questions);
         let span = admitted.span();
         questions.spawn(Box::pin(tell(admitted, state).instrument(span)));
@@ -60,9 +62,7 @@ impl Events {
         after: u64,
         caller: &Caller,
     ) -> Result<Self, AskError> {
-        let question = admission.known(question_id, caller)?;
-        let events = Self::at(admission.state(), &question, after);
-        events.inspect_err(|error| admission.state().refuse(error))
+        Self::follow(admission, question_id, caller, |log| log.attach(after))
     }
 
     /// The end of a question of this caller, and what happens until then.
@@ -71,24 +71,19 @@ impl Events {
         question_id: &str,
         caller: &Caller,
     ) -> Result<Self, AskError> {
-        let question = admission.known(question_id, caller)?;
-        let reader = question.log.attach_last();
-        Ok(Self::read_by(admission.state(), &question, reader))
+        Self::follow(admission, question_id, caller, Log::attach_last)
     }
 
-    fn at(
-        state: &Arc<ServerState>,
-        question: &Arc<Question>,
-        after: u64,
+    fn follow(
+        admission: &Admission,
+        question_id: &str,
+        caller: &Caller,
+        attach: impl FnOnce(&Log) -> Result<u64, OffTheLog>,
     ) -> Result<Self, AskError> {
-        let reader = question.log.attach(after).map_err(|off| match off {
-            OffTheLog::Behind { first } => AskError::TooOld { after, first },
-            OffTheLog::Ahead { last } => {
-                let problem = format!("is beyond the last event, which is {last}");
-                AskError::Invalid(vec![FieldViolation::new("after", problem)])
-            }
-        })?;
-        Ok(Self::read_by(state, question, reader))
+        let (state, question) = (admission.state(), admission.known(question_id, caller)?);
+        let reader = attach(&question.log).map_err(AskError::from);
+        let reader = reader.inspect_err(|error| state.refuse(error))?;
+        Ok(Self::read_by(state, &question, reader))
     }
 
     fn read_by(state: &Arc<ServerState>, question: &Arc<Question>, reader: u64) -> Self {
@@ -113,6 +108,19 @@ impl Events {
             }
         }
         Err(Arc::new(AskError::Lost))
+    }
+}
+
+impl From<OffTheLog> for AskError {
+    fn from(off: OffTheLog) -> Self {
+        match off {
+            OffTheLog::Behind { after, first } => Self::TooOld { after, first },
+            OffTheLog::Ahead { last } => {
+                let problem = format!("is beyond the last event, which is {last}");
+                Self::Invalid(vec![FieldViolation::new("after", problem)])
+            }
+            OffTheLog::TooManyReaders => Self::TooManyReaders { most: READERS_MAX },
+        }
     }
 }
 

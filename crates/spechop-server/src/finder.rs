@@ -1,10 +1,11 @@
 //! Passages for doors: what the target tool finds, and what it has found before, by its identifier.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, PortError};
 use spechop_types::{Chance, Owned, OwnedCache, Passage, QUESTION_BYTES_MAX, Tenant};
 use tokio::time::timeout;
@@ -120,7 +121,7 @@ impl Finder {
 
     /// Keeps passages that this caller has been told of.
     pub(crate) fn keep(&self, caller: &Caller, told: impl IntoIterator<Item = Told>) {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         for told in told {
             kept.put(&caller.tenant, told);
         }
@@ -133,7 +134,7 @@ impl Finder {
         caller: &Caller,
         id: &str,
     ) -> Result<Option<Passage>, FindError> {
-        let kept = self.lock().get(&caller.tenant, id);
+        let kept = self.kept.lock().get(&caller.tenant, id);
         let part = match kept {
             Some(told) if !told.is_cut => return Ok(Some(told.passage)),
             kept => kept.map(|told| told.passage),
@@ -204,11 +205,6 @@ impl Finder {
             }),
             held => Ok(held.map(|(hold, _)| hold)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it is held.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -339,11 +335,11 @@ mod tests {
             for _ in 0..2 {
                 finder.keep(&caller, [told(&format!("p{n}"), &text, false)]);
             }
-            let kept = finder.lock();
+            let kept = finder.kept.lock();
             assert!(kept.bytes <= KEPT_BYTES_MAX, "{} bytes", kept.bytes);
             assert_eq!(kept.bytes, all(&kept));
         }
-        assert!(finder.lock().bytes > KEPT_BYTES_MAX - (1 << 20));
+        assert!(finder.kept.lock().bytes > KEPT_BYTES_MAX - (1 << 20));
         assert_eq!(
             length(&finder, &caller, "p299").await,
             Some(text.len()),
@@ -352,16 +348,16 @@ mod tests {
         assert_eq!(length(&finder, &caller, "p0").await, None);
         // One that is too long pushes nothing out, and takes the place of nothing but its own name.
         let long: Arc<str> = "x".repeat(PASSAGE_BYTES_MAX).into();
-        let before = finder.lock().all.len();
+        let before = finder.kept.lock().all.len();
         finder.keep(
             &caller,
             [told("long", &long, false), told("p299", &long, false)],
         );
-        assert_eq!(finder.lock().all.len(), before - 1);
+        assert_eq!(finder.kept.lock().all.len(), before - 1);
         for id in ["long", "p299"] {
             assert_eq!(length(&finder, &caller, id).await, None, "{id}");
         }
-        let kept = finder.lock();
+        let kept = finder.kept.lock();
         assert_eq!(kept.bytes, all(&kept));
     }
 

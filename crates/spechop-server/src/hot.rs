@@ -19,29 +19,32 @@ mod traffic;
 use std::convert::Infallible;
 use std::future::pending;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_index::{Chosen, Hot};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::Config;
-use crate::state::{Writer, write_every_minute};
+use crate::state::Keeper;
 pub use kept::{Counted, NoTraffic, read_traffic};
 pub use subset::HotSubset;
 pub use traffic::Traffic;
 
 /// Keeps the counts in a file, and the hot subset up to date. Without tenants that are counted it does
 /// nothing.
-#[derive(Clone, Default)]
-pub(crate) struct HotKeeper(Option<Arc<Inner>>);
+pub(crate) struct HotKeeper {
+    counts: Keeper<Traffic>,
+    /// `None` if nothing is to be chosen anew.
+    choosing: Option<Arc<Choosing>>,
+}
 
-struct Inner {
+/// The counts, and what chooses the subset by them.
+struct Choosing {
     traffic: Arc<Traffic>,
-    writer: Option<Writer>,
-    rebuilder: Option<Rebuilder>,
+    rebuilder: Rebuilder,
 }
 
 /// Chooses the subset anew.
@@ -91,8 +94,6 @@ impl Rebuilder {
 }
 
 impl HotKeeper {
-    /// Gives to the counts what the file holds. If the file is of no use, the log says so. One that could
-    /// be ours is put aside; any other is left alone, and nothing is kept.
     pub(crate) async fn open(
         config: &Config,
         traffic: Option<&Arc<Traffic>>,
@@ -107,39 +108,23 @@ impl HotKeeper {
         file: Option<&Path>,
         rebuilder: Option<Rebuilder>,
     ) -> Self {
-        let Some(traffic) = traffic.cloned() else {
-            return Self(None);
-        };
-        let file = file.map(Path::to_owned);
-        let opened = spawn_blocking(move || {
-            let writer = file.filter(|path| kept::take_up(&traffic, path));
-            Arc::new(Inner {
-                writer: writer.map(|path| Writer::new(kept::PURPOSE, path)),
-                traffic,
-                rebuilder,
-            })
-        });
-        match opened.await {
-            Ok(inner) => Self(Some(inner)),
-            Err(error) => {
-                tracing::warn!(%error, "what answers came from is not kept by this server");
-                Self(None)
-            }
+        let traffic = traffic.cloned();
+        let choosing = traffic.clone().zip(rebuilder);
+        let choosing = choosing.map(|(traffic, rebuilder)| Choosing { traffic, rebuilder });
+        Self {
+            counts: Keeper::at(file, move || traffic).await,
+            choosing: choosing.map(Arc::new),
         }
     }
 
     /// Writes and chooses anew whenever it is time, for as long as it is polled.
     pub(crate) async fn keep(&self) -> Infallible {
-        let Some(inner) = &self.0 else {
-            return pending().await;
-        };
-        let writing = write_every_minute(|| self.save());
         let choosing = async {
-            let Some(rebuilder) = &inner.rebuilder else {
+            let Some(choosing) = &self.choosing else {
                 return pending().await;
             };
-            let first = Instant::now() + rebuilder.every;
-            let mut ticks = interval_at(first, rebuilder.every);
+            let every = choosing.rebuilder.every;
+            let mut ticks = interval_at(Instant::now() + every, every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
@@ -147,36 +132,29 @@ impl HotKeeper {
             }
         };
         tokio::select! {
-            never = writing => never,
+            never = self.counts.keep() => never,
             never = choosing => never,
         }
     }
 
     /// Writes what is new since the last time, if anything is.
     pub(crate) async fn save(&self) {
-        let Some(inner) = self.0.clone() else { return };
-        let write = move || {
-            if let Some(writer) = &inner.writer {
-                writer.write(|| inner.traffic.changes(), || kept::kept(&inner.traffic));
-            }
-        };
-        // It ends by itself: a writing that is not waited for any more goes before the next.
-        if let Err(error) = spawn_blocking(write).await {
-            tracing::warn!(%error, "what answers came from could not be written");
-        }
+        self.counts.save().await;
     }
 
     /// Chooses the subset anew and swaps it in, if anything was counted since the last time. Questions
     /// that have the old one finish on it.
     pub(crate) async fn rebuild(&self) {
-        let Some(inner) = self.0.clone() else { return };
+        let Some(choosing) = self.choosing.clone() else {
+            return;
+        };
         let (done, rebuilt) = oneshot::channel();
         // A thread of its own, since reading a large index takes long: the end of the server does not
         // wait for it. What it has half written is taken up or thrown away by the next.
         let spawned = std::thread::Builder::new()
             .name("hot-subset".to_owned())
             .spawn(move || {
-                inner.rebuild();
+                choosing.rebuild();
                 // Nobody waits any more if the server has ended.
                 let _ = done.send(());
             });
@@ -190,14 +168,11 @@ impl HotKeeper {
     }
 }
 
-impl Inner {
+impl Choosing {
     fn rebuild(&self) {
-        let Some(rebuilder) = &self.rebuilder else {
-            return;
-        };
+        let rebuilder = &self.rebuilder;
         // Held for the whole turn: there is one at a time.
-        let tried = rebuilder.tried.lock();
-        let mut tried = tried.unwrap_or_else(PoisonError::into_inner);
+        let mut tried = rebuilder.tried.lock();
         let changes = self.traffic.changes();
         if changes == tried.changes && tried.failed.is_none() {
             return;

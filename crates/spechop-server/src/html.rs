@@ -24,7 +24,7 @@ impl Page<'_> {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\">\
              <link rel=\"stylesheet\" href=\"{up}page/page.css\"></head>\
-             <body class=\"plain\"><h1>{title}</h1>{body}</body></html>"
+             <body class=\"plain\"><h1 dir=\"auto\">{title}</h1>{body}</body></html>"
         );
         let head = [
             (CONTENT_TYPE, "text/html; charset=utf-8"),

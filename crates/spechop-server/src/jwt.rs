@@ -16,16 +16,17 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Validation, decode, decode_header};
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use spechop_types::Tenant;
 use spechop_web::Endpoint;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::key_set::KeySet;
 use crate::keys::Role;
@@ -138,27 +139,47 @@ pub(crate) enum TokenError {
     NoKeys,
 }
 
+/// The provider's keys as they were read last.
+#[derive(Clone)]
+struct Known {
+    keys: Arc<KeySet>,
+    read_at: Instant,
+}
+
+impl Known {
+    fn now(keys: KeySet) -> Self {
+        Self {
+            keys: Arc::new(keys),
+            read_at: Instant::now(),
+        }
+    }
+}
+
 /// Checks the tokens of one provider.
 pub(crate) struct Tokens {
     issuer: Issuer,
     /// `None` until they were read for the first time.
-    keys: RwLock<Option<Arc<KeySet>>>,
+    known: RwLock<Option<Known>>,
     /// Told if a token was signed with a key that is not known.
     wanted: Notify,
 }
 
 impl Tokens {
-    /// Those of this provider. A file of keys is read at once. Blocks.
-    pub(crate) fn new(issuer: Issuer) -> Self {
+    /// Those of this provider. A file of keys is read at once: whoever withdrew a key may have done so with
+    /// this change. What was known `before` of keys that are still at the same place is known of them until
+    /// they are read. Blocks.
+    pub(crate) fn new(issuer: Issuer, before: Option<&Self>) -> Self {
         signatures::install();
-        let keys = match &issuer.keys {
+        let read = match &issuer.keys {
             // What is wrong with it `check` has said.
-            KeySource::File(path) => read_file(path).ok().map(Arc::new),
+            KeySource::File(path) => read_file(path).ok().map(Known::now),
             KeySource::Url(_) => None,
         };
+        let same = before.filter(|before| before.issuer.keys == issuer.keys);
+        let known = read.or_else(|| same.and_then(Self::known));
         Self {
             issuer,
-            keys: RwLock::new(keys),
+            known: RwLock::new(known),
             wanted: Notify::new(),
         }
     }
@@ -171,8 +192,7 @@ impl Tokens {
     /// For whom this token speaks. Nobody is asked.
     pub(crate) fn check(&self, token: &str) -> Result<Bearer, TokenError> {
         let header = decode_header(token).map_err(|_| TokenError::Wrong(NO_TOKEN))?;
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let keys = keys.clone().ok_or(TokenError::NoKeys)?;
+        let keys = self.known().ok_or(TokenError::NoKeys)?.keys;
         let Some(key) = keys.find(header.kid.as_deref(), header.alg) else {
             self.wanted.notify_one();
             return Err(TokenError::Wrong("no key of the issuer has signed it"));
@@ -186,6 +206,10 @@ impl Tokens {
         let decoded = decode::<Map<String, Value>>(token, key, &validation);
         let claims = decoded.map_err(|error| TokenError::Wrong(problem(&error)))?;
         self.bearer(&claims.claims)
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.known.read().clone()
     }
 
     fn bearer(&self, claims: &Map<String, Value>) -> Result<Bearer, TokenError> {
@@ -212,14 +236,10 @@ impl Tokens {
     /// Never ends.
     pub(crate) async fn keep_fresh(&self) -> Infallible {
         let pause = PAUSE.min(self.issuer.refresh);
-        let is_known = |keys: &RwLock<Option<_>>| {
-            let keys = keys.read().unwrap_or_else(PoisonError::into_inner);
-            keys.is_some()
-        };
-        let mut next = match is_known(&self.keys) {
-            true => self.issuer.refresh,
-            false => Duration::ZERO,
-        };
+        // Whoever begins anew waits for no more than what is left of the time.
+        let mut next = self.known().map_or(Duration::ZERO, |known| {
+            self.issuer.refresh.saturating_sub(known.read_at.elapsed())
+        });
         loop {
             tokio::select! {
                 () = sleep(next) => {}
@@ -227,11 +247,11 @@ impl Tokens {
             }
             next = match self.issuer.fetch().await {
                 Ok(keys) => {
-                    let mut now = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-                    if now.as_deref() != Some(&keys) {
+                    let mut known = self.known.write();
+                    if known.as_ref().is_none_or(|known| *known.keys != keys) {
                         tracing::info!(keys = keys.len(), "the token issuer's keys were read");
-                        *now = Some(Arc::new(keys));
                     }
+                    *known = Some(Known::now(keys));
                     self.issuer.refresh
                 }
                 Err(problem) => {

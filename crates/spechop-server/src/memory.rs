@@ -13,9 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use spechop_speculate::{Memory, Record, Remembered, SharedMemory};
 use spechop_types::Tenant;
-use tokio::task::spawn_blocking;
 
-use crate::state::{Purpose, Writer, write_every_minute};
+use crate::state::{Keeper, Persisted, Purpose};
 use crate::toolbox::Verified;
 
 mod reachable;
@@ -36,7 +35,7 @@ const ESCAPED: usize = 6;
 /// Everything in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+pub(crate) struct Kept {
     format: u64,
     /// The encoder that made the vectors.
     encoder: String,
@@ -61,144 +60,113 @@ struct KeptEntry {
 /// Keeps a memory at work and in a file. Without a memory it does nothing.
 ///
 /// A shared memory needs no file: it is kept up with what is committed.
-#[derive(Clone, Default)]
-pub(crate) struct MemoryKeeper(Option<Kind>);
-
-#[derive(Clone)]
-enum Kind {
-    Own(Arc<Inner>),
+pub(crate) enum MemoryKeeper {
+    Own(Arc<Memory>, Keeper<Memory>),
     Shared(Arc<SharedMemory>),
-}
-
-struct Inner {
-    memory: Arc<Memory>,
-    writer: Option<Writer>,
+    None,
 }
 
 impl MemoryKeeper {
-    /// Gives to the memory what the file holds. If the file is of no use, the log says so. One that could
-    /// be ours is put aside; any other is left alone, and nothing is kept.
     pub(crate) async fn open(memory: Option<&Verified>, file: Option<&Path>) -> Self {
-        let memory = match memory.cloned() {
-            Some(Verified::Own(memory)) => memory,
-            Some(Verified::Shared(memory)) => return Self(Some(Kind::Shared(memory))),
-            None => return Self(None),
-        };
-        let Some(path) = file.map(Path::to_owned) else {
-            let writer = None;
-            return Self(Some(Kind::Own(Arc::new(Inner { memory, writer }))));
-        };
-        let opened = spawn_blocking(move || {
-            let writer = take_up(&memory, &path).then(|| Writer::new(PURPOSE, path));
-            Arc::new(Inner { memory, writer })
-        });
-        match opened.await {
-            Ok(inner) => Self(Some(Kind::Own(inner))),
-            Err(error) => {
-                tracing::warn!(%error, "what was remembered is not kept by this server");
-                Self(None)
+        match memory.cloned() {
+            Some(Verified::Own(memory)) => {
+                let kept = Arc::clone(&memory);
+                Self::Own(memory, Keeper::at(file, move || Some(kept)).await)
             }
+            Some(Verified::Shared(memory)) => Self::Shared(memory),
+            None => Self::None,
         }
     }
 
     /// Gives vectors to new entries, and writes whenever it is time, for as long as it is polled.
     pub(crate) async fn keep(&self) -> Infallible {
-        let inner = match &self.0 {
-            Some(Kind::Own(inner)) => inner,
-            Some(Kind::Shared(memory)) => return memory.keep_up().await,
-            None => return pending().await,
-        };
-        let writing = write_every_minute(|| self.save());
-        tokio::select! {
-            never = inner.memory.keep_up() => never,
-            never = writing => never,
+        match self {
+            Self::Own(memory, keeper) => tokio::select! {
+                never = memory.keep_up() => never,
+                never = keeper.keep() => never,
+            },
+            Self::Shared(memory) => memory.keep_up().await,
+            Self::None => pending().await,
         }
     }
 
     /// Writes what is new since the last time, if anything is.
     pub(crate) async fn save(&self) {
-        let inner = match self.0.clone() {
-            Some(Kind::Own(inner)) => inner,
-            Some(Kind::Shared(memory)) => {
+        match self {
+            Self::Own(_, keeper) => keeper.save().await,
+            Self::Shared(memory) => {
                 // Whoever wraps its entries says why.
                 if memory.write().await.is_err() {
                     let waiting = memory.waiting();
                     tracing::warn!(waiting, "what was verified could not all be shared");
                 }
-                return;
             }
-            None => return,
-        };
-        let write = move || {
-            if let Some(writer) = &inner.writer {
-                writer.write(|| inner.memory.changes(), || kept(&inner.memory));
-            }
-        };
-        // It ends by itself: a writing that is not waited for any more goes before the next.
-        if let Err(error) = spawn_blocking(write).await {
-            tracing::warn!(%error, "what was remembered could not be written");
+            Self::None => {}
         }
     }
 }
 
-/// Reads the file. False if it must not be written.
-fn take_up(memory: &Memory, path: &Path) -> bool {
-    let kept: Kept = match PURPOSE.read(path) {
-        Ok(Some(kept)) => kept,
-        Ok(None) => return true,
-        Err(useless) => return PURPOSE.make_room(path, &useless),
-    };
-    let entries = kept.entries.len();
-    let is_same_encoder = kept.encoder == memory.encoder();
-    for entry in kept.entries {
-        let vector = entry.vector.filter(|_| is_same_encoder);
-        let vector = vector.and_then(|text| BASE64.decode(text).ok());
-        memory.resume(Remembered {
+impl Persisted for Memory {
+    const PURPOSE: Purpose = PURPOSE;
+
+    type Kept = Kept;
+
+    fn take_up(&self, kept: Kept, _: &Path) {
+        let entries = kept.entries.len();
+        let is_same_encoder = kept.encoder == self.encoder();
+        for entry in kept.entries {
+            let vector = entry.vector.filter(|_| is_same_encoder);
+            let vector = vector.and_then(|text| BASE64.decode(text).ok());
+            self.resume(Remembered {
+                tenant: entry.tenant,
+                asked: entry.asked,
+                answer: entry.answer,
+                own: record(entry.own),
+                neighbour: record(entry.neighbour),
+                vector: vector.map(|bytes| bytes.into_iter().map(u8::cast_signed).collect()),
+            });
+        }
+        tracing::info!(entries, is_same_encoder, "resumed what was remembered");
+    }
+
+    fn revision(&self) -> u64 {
+        self.changes()
+    }
+
+    /// The last used entries, as many as the file has room for.
+    fn kept(&self) -> Kept {
+        let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+        let fits = |entry: &Remembered| {
+            let texts = ESCAPED * (entry.asked.len() + entry.answer.len());
+            let vector = entry.vector.as_ref().map_or(0, |vector| 2 * vector.len());
+            let left = room.checked_sub(texts + vector + ENTRY_BYTES);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let entries = self.entries().into_iter().rev().take_while(fits);
+        let entry = |entry: Remembered| KeptEntry {
             tenant: entry.tenant,
             asked: entry.asked,
             answer: entry.answer,
-            own: record(entry.own),
-            neighbour: record(entry.neighbour),
-            vector: vector.map(|bytes| bytes.into_iter().map(u8::cast_signed).collect()),
-        });
+            own: (entry.own.right, entry.own.wrong),
+            neighbour: (entry.neighbour.right, entry.neighbour.wrong),
+            vector: entry.vector.map(|vector| {
+                let bytes: Vec<u8> = vector.into_iter().map(i8::cast_unsigned).collect();
+                BASE64.encode(bytes)
+            }),
+        };
+        let mut entries: Vec<_> = entries.map(entry).collect();
+        entries.reverse();
+        Kept {
+            format: PURPOSE.format,
+            encoder: self.encoder().to_owned(),
+            entries,
+        }
     }
-    tracing::info!(entries, is_same_encoder, "resumed what was remembered");
-    true
 }
 
 fn record((right, wrong): (u32, u32)) -> Record {
     Record { right, wrong }
-}
-
-/// The last used entries, as many as the file has room for.
-fn kept(memory: &Memory) -> Kept {
-    let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
-    let fits = |entry: &Remembered| {
-        let texts = ESCAPED * (entry.asked.len() + entry.answer.len());
-        let vector = entry.vector.as_ref().map_or(0, |vector| 2 * vector.len());
-        let left = room.checked_sub(texts + vector + ENTRY_BYTES);
-        room = left.unwrap_or(0);
-        left.is_some()
-    };
-    let entries = memory.entries().into_iter().rev().take_while(fits);
-    let entry = |entry: Remembered| KeptEntry {
-        tenant: entry.tenant,
-        asked: entry.asked,
-        answer: entry.answer,
-        own: (entry.own.right, entry.own.wrong),
-        neighbour: (entry.neighbour.right, entry.neighbour.wrong),
-        vector: entry.vector.map(|vector| {
-            let bytes: Vec<u8> = vector.into_iter().map(i8::cast_unsigned).collect();
-            BASE64.encode(bytes)
-        }),
-    };
-    let mut entries: Vec<_> = entries.map(entry).collect();
-    entries.reverse();
-    Kept {
-        format: PURPOSE.format,
-        encoder: memory.encoder().to_owned(),
-        entries,
-    }
 }
 
 #[cfg(test)]

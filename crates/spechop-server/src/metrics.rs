@@ -3,6 +3,8 @@
 //! ```text
 //! label      the labels: closed sets, all of them
 //! questions  what is counted when a question ends
+//! hops       the same of each hop of its answer
+//! usage      the same of what it cost
 //! occupancy  how full the window of a question was
 //! gauges     what is read when somebody asks
 //! counting   the counters alone, for a benchmark
@@ -13,11 +15,13 @@
 
 mod counting;
 mod gauges;
+mod hops;
 mod label;
 mod occupancy;
 mod questions;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -40,6 +44,7 @@ use crate::spans::SpanCounts;
 use crate::transport::Counts;
 use crate::tuning::Tunings;
 pub use counting::Counting;
+pub(crate) use gauges::single;
 use gauges::{Audited, Backends, Estimates, Machine, Room};
 use label::Ended;
 pub(crate) use occupancy::Occupancy;

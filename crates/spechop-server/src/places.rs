@@ -10,9 +10,10 @@ mod book;
 mod line;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_types::Tenant;
 use tokio::sync::{Notify, oneshot};
 
@@ -173,19 +174,19 @@ impl Places {
 
     /// From now on there is so much room. Places that are taken stay taken, and whoever waits may wait on.
     pub(crate) fn resize(&self, room: Room) {
-        let given = self.shared.lock().resize(room);
+        let given = self.shared.book.lock().resize(room);
         self.shared.hand_over(given);
     }
 
     /// A place for a request of this tenant, now or not at all.
     pub(crate) fn take(&self, tenant: &Tenant) -> Result<Place, NoPlace> {
-        self.shared.lock().take(tenant)?;
+        self.shared.book.lock().take(tenant)?;
         Ok(self.shared.place(tenant.clone()))
     }
 
     /// A place for a question of this tenant, or a position in line.
     pub(crate) fn arrive(&self, tenant: &Tenant) -> Arrival {
-        let mut book = self.shared.lock();
+        let mut book = self.shared.book.lock();
         let Err(why) = book.take(tenant) else {
             drop(book);
             return Arrival::Placed(self.shared.place(tenant.clone()));
@@ -211,17 +212,17 @@ impl Places {
 
     /// How many are taken.
     pub(crate) fn taken(&self) -> usize {
-        self.shared.lock().taken()
+        self.shared.book.lock().taken()
     }
 
     /// How many there are.
     pub(crate) fn most(&self) -> usize {
-        self.shared.lock().room().most
+        self.shared.book.lock().room().most
     }
 
     /// How many questions are in line.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().waiting()
+        self.shared.book.lock().waiting()
     }
 
     /// Waits until all are free.
@@ -248,7 +249,7 @@ impl Waiting {
 
     /// Why there is still no place.
     pub(crate) fn why(&self) -> NoPlace {
-        let book = self.shared.lock();
+        let book = self.shared.book.lock();
         // If one has become free in this moment, it was taken when it mattered.
         book.no_place(&self.tenant)
             .unwrap_or(NoPlace::Full(book.room().most))
@@ -256,11 +257,6 @@ impl Waiting {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Book<Waiter>> {
-        // Nothing panics while it is held.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The place that the book has given to a question of this tenant.
     fn place(self: &Arc<Self>, tenant: Tenant) -> Place {
         Place {
@@ -280,13 +276,13 @@ impl Shared {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // Before the receiver goes: as long as the question is in line, somebody is there to take the place.
-        self.shared.lock().leave(&self.tenant, self.ticket);
+        self.shared.book.lock().leave(&self.tenant, self.ticket);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut book = self.shared.lock();
+        let mut book = self.shared.book.lock();
         let given = book.free(&self.tenant);
         let are_all_free = book.taken() == 0;
         drop(book);

@@ -11,9 +11,10 @@ use std::collections::hash_map::{Entry, HashMap, RandomState};
 use std::convert::Infallible;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_agent::Finish;
 use spechop_sim::{Past, Rules};
 use spechop_types::{Owned, Tenant};
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic_types::FieldViolation;
 
 use self::log::Bounds;
-pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog};
+pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog, READERS_MAX};
 use crate::config::SpeculatorKind;
 use crate::status::AskError;
 
@@ -112,7 +113,7 @@ impl Questions {
 
     /// Whether a question can be opened by this name now: no other open one may have it.
     pub(crate) fn is_free(&self, id: &QuestionId) -> Result<(), AskError> {
-        match self.lock().known.get(id) {
+        match self.registry.lock().known.get(id) {
             Some(other) if !other.log.is_over() => Err(taken()),
             _ => Ok(()),
         }
@@ -127,7 +128,7 @@ impl Questions {
             log: Log::new(self.bounds.clone()),
             replay: OnceLock::new(),
         });
-        match self.lock().known.entry(id) {
+        match self.registry.lock().known.entry(id) {
             Entry::Occupied(other) if !other.get().log.is_over() => return Err(taken()),
             Entry::Occupied(mut over) => {
                 over.insert(Arc::clone(&question));
@@ -145,7 +146,7 @@ impl Questions {
 
     /// The question of this name, open or over.
     pub(crate) fn find(&self, id: &QuestionId) -> Result<Arc<Question>, AskError> {
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         registry.forget_old(self.kept_for);
         let found = registry.known.get(id).cloned();
         found.ok_or_else(|| AskError::NotOpen(id.item.clone()))
@@ -153,7 +154,7 @@ impl Questions {
 
     /// Begins to answer. The task ends with its question, and that when nobody follows it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
@@ -163,20 +164,15 @@ impl Questions {
         let mut ticks = interval(SWEEP);
         loop {
             ticks.tick().await;
-            self.lock().forget_old(self.kept_for);
+            self.registry.lock().forget_old(self.kept_for);
         }
     }
 
     /// Questions that are known, and the bytes of their events.
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> (usize, usize) {
-        let known = self.lock().known.len();
+        let known = self.registry.lock().known.len();
         (known, self.bounds.total.load(Ordering::Relaxed))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        // Nothing panics while it is held.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,7 +189,7 @@ impl Opened {
             return;
         }
         self.is_kept = true;
-        let mut registry = questions.lock();
+        let mut registry = questions.registry.lock();
         let now = Instant::now();
         registry.over.push_back((now, Arc::clone(&self.question)));
         let bounds = &questions.bounds;
@@ -211,7 +207,7 @@ impl Drop for Opened {
         if !self.is_kept {
             // Whoever follows it hears of its end, if it came to none by itself.
             self.question.log.failed(Arc::new(AskError::Cancelled));
-            self.questions.lock().forget(&self.question);
+            self.questions.registry.lock().forget(&self.question);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, select_ok};
 use serde::Serialize;
-use spechop_ports::Vitals;
+use spechop_ports::{Vitals, is_loopback};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -22,8 +22,19 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// How long what was found out is believed.
 const KEPT: Duration = Duration::from_secs(5);
 
-const GENERATOR: &str = "generator";
-const FALLBACK: &str = "fallback";
+/// What parts in this process are used for. Their own names are for the log: that of an index is a path.
+pub(crate) mod role {
+    pub(crate) const GENERATOR: &str = "generator";
+    pub(crate) const FALLBACK: &str = "fallback";
+    pub(crate) const READER: &str = "reader";
+    pub(crate) const SPECULATOR: &str = "speculator";
+    pub(crate) const DRAFTS: &str = "drafts";
+    pub(crate) const ENCODER: &str = "encoder";
+    pub(crate) const INDEX: &str = "index";
+    pub(crate) const HOT: &str = "hot";
+}
+
+const BROKEN: &str = "it is broken until the server is started again; the log says why";
 
 /// When the parts were asked, and what is wrong with each.
 type Heard = (Instant, Vec<Option<&'static str>>);
@@ -48,7 +59,7 @@ struct Part {
 /// What a part is like now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct State {
-    name: String,
+    name: &'static str,
     ready: bool,
     /// Whether questions cannot be answered without it.
     needed: bool,
@@ -86,27 +97,27 @@ impl Readiness {
             }
         };
         drop(heard);
-        let mut states: Vec<_> = self
-            .parts
-            .iter()
-            .zip(missing)
-            .map(|(part, why)| State {
-                name: part.name.to_owned(),
-                ready: why.is_none(),
-                needed: part.is_needed,
-                why,
-            })
-            .collect();
+        let states = self.parts.iter().zip(missing).map(|(part, why)| State {
+            name: part.name,
+            ready: why.is_none(),
+            needed: part.is_needed,
+            why,
+        });
+        let mut states: Vec<_> = states.collect();
         for failure in self.vitals.failures() {
-            let broken = State {
-                name: failure.part,
-                ready: false,
-                needed: true,
-                why: Some("it is broken until the server is started again; the log says why"),
-            };
-            match states.iter_mut().find(|state| state.name == broken.name) {
-                Some(state) => *state = broken,
-                None => states.push(broken),
+            let is_it = |state: &&mut State| failure.role == Some(state.name);
+            match states.iter_mut().find(is_it) {
+                Some(state) => {
+                    state.ready = false;
+                    state.why = Some(BROKEN);
+                }
+                // Nobody has said what it is used for, so questions may need it.
+                None => states.push(State {
+                    name: "other",
+                    ready: false,
+                    needed: true,
+                    why: Some(BROKEN),
+                }),
             }
         }
         Ready::of(states, is_closing)
@@ -117,7 +128,7 @@ impl Ready {
     /// A generator can be replaced by its fallback, for as long as that is there.
     fn of(parts: Vec<State>, is_closing: bool) -> Self {
         let is_there = |name: &str| parts.iter().any(|part| part.name == name && part.ready);
-        let is_replaced = |part: &State| part.name == GENERATOR && is_there(FALLBACK);
+        let is_replaced = |part: &State| part.name == role::GENERATOR && is_there(role::FALLBACK);
         let is_missing = |part: &State| part.needed && !part.ready && !is_replaced(part);
         Self {
             ready: !is_closing && !parts.iter().any(is_missing),
@@ -149,37 +160,46 @@ fn parts(config: &Config) -> Vec<Part> {
         places,
     };
     let of = |model: &Model| match &model.engine {
-        // What is behind a proxy cannot be seen from here.
-        Engine::OpenAi(_) if config.is_proxied => Vec::new(),
-        Engine::OpenAi(endpoint) => places([endpoint.base_url.as_str()]),
+        Engine::OpenAi(endpoint) => {
+            let mut places = places([endpoint.base_url.as_str()]);
+            // What is behind a proxy cannot be seen from here, and nothing on this machine is.
+            places.retain(|(host, _)| !config.is_proxied || is_loopback(host));
+            places
+        }
         Engine::Local(_) => Vec::new(),
     };
-    let mut parts = vec![part(GENERATOR, true, of(&config.generator))];
+    let mut parts = vec![part(role::GENERATOR, true, of(&config.generator))];
     if let Some(fallback) = &config.fallback {
-        parts.push(part(FALLBACK, false, of(fallback)));
+        parts.push(part(role::FALLBACK, false, of(fallback)));
     }
-    let reader = |reader: &Reader| reader.model().map(of);
+    let reader = |reader: &Reader| match reader {
+        Reader::Generator => None,
+        Reader::Model(model) => Some(of(model)),
+        Reader::Spans { .. } => Some(Vec::new()),
+    };
     if let Some(places) = reader(&config.reader) {
-        parts.push(part("reader", true, places));
-    } else if config.reader.is_spans() {
-        parts.push(part("reader", true, Vec::new()));
+        parts.push(part(role::READER, true, places));
     }
     if let Some(places) = reader(&config.speculator.model) {
-        parts.push(part("speculator", false, places));
+        parts.push(part(role::SPECULATOR, false, places));
     }
     if let Some(DraftedBy::Model(model)) = &config.drafter.writer {
-        parts.push(part("drafts", false, of(model)));
+        parts.push(part(role::DRAFTS, false, of(model)));
     }
-    parts.push(match &config.encoder.kind {
-        EncoderKind::Onnx { .. } => part("encoder", true, Vec::new()),
-        EncoderKind::Http(options) => part(
-            "encoder",
-            true,
-            places([&*options.service.endpoint.base_url]),
-        ),
-    });
+    let encoder = match &config.encoder.kind {
+        EncoderKind::Onnx { .. } => Vec::new(),
+        EncoderKind::Http(options) => places([&*options.service.endpoint.base_url]),
+    };
+    parts.push(part(role::ENCODER, true, encoder));
+    // Beside another target they only guess.
+    if !matches!(config.target, Target::Index) && config.index_dir.exists() {
+        parts.push(part(role::INDEX, false, Vec::new()));
+    }
+    if config.speculator.hot_dir.is_some() {
+        parts.push(part(role::HOT, false, Vec::new()));
+    }
     parts.push(match &config.target {
-        Target::Index => part("index", true, Vec::new()),
+        Target::Index => part(role::INDEX, true, Vec::new()),
         Target::Web(web) => {
             let engines = web.providers.iter().map(|provider| &provider.engine);
             let places = match engines.clone().any(SearchEngine::is_proxied) {
@@ -265,7 +285,7 @@ mod tests {
     }
 
     /// The names of the parts that are not there, and whether questions can be answered.
-    async fn look(parts: Vec<Part>, vitals: &Vitals) -> (Vec<String>, bool) {
+    async fn look(parts: Vec<Part>, vitals: &Vitals) -> (Vec<&'static str>, bool) {
         let readiness = Readiness {
             parts,
             vitals: vitals.clone(),
@@ -273,13 +293,45 @@ mod tests {
         };
         let ready = readiness.look(false).await;
         assert!(!readiness.look(true).await.ready, "it is closing");
+        let told = serde_json::to_string(&ready).unwrap();
+        assert!(!told.contains('/'), "no path: {told}");
         let parts = ready.parts.into_iter().filter(|part| !part.ready);
         (parts.map(|part| part.name).collect(), ready.ready)
     }
 
+    const WEB: &str = "[target]\nkind = \"web\"\n[web.searxng]\nurl = \"https://search.example.org\"\n[web]\nproviders = [\"searxng\"]\n";
+
+    #[tokio::test]
+    async fn beside_another_target_an_index_is_not_needed() {
+        let (state, _) = state(Script::instant(1), WEB);
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            index_dir: dir.path().to_owned(),
+            ..Config::clone(&state.config())
+        };
+        let index = parts(&config);
+        let index = index.iter().find(|part| part.name == role::INDEX);
+        assert!(!index.unwrap().is_needed);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_the_environment_hides_models_elsewhere() {
+        for (host, is_hidden) in [("models.example.org", true), ("127.0.0.1", false)] {
+            let toml = format!(
+                "[generator]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{host}:8080/v1\""
+            );
+            let (state, _) = state(Script::instant(1), &toml);
+            let config = Config {
+                is_proxied: true,
+                ..Config::clone(&state.config())
+            };
+            let generator = parts(&config).into_iter().next().unwrap();
+            assert_eq!(generator.places.is_empty(), is_hidden, "{host}");
+        }
+    }
+
     #[tokio::test]
     async fn what_only_a_proxy_reaches_is_not_asked() {
-        const WEB: &str = "[target]\nkind = \"web\"\n[web.searxng]\nurl = \"https://search.example.org\"\n[web]\nproviders = [\"searxng\"]\n";
         let search = ("search.example.org".to_owned(), 443);
         for (proxy, expected) in [
             ("", vec![search]),
@@ -306,30 +358,56 @@ mod tests {
             (vec![part("qdrant", true, &[down])], vec!["qdrant"], false),
             (vec![part("memory", false, &[down])], vec!["memory"], true),
             (
-                vec![part(GENERATOR, true, &[down]), part(FALLBACK, false, &[])],
-                vec![GENERATOR],
+                vec![
+                    part(role::GENERATOR, true, &[down]),
+                    part(role::FALLBACK, false, &[]),
+                ],
+                vec![role::GENERATOR],
                 true,
             ),
             (
                 vec![
-                    part(GENERATOR, true, &[down]),
-                    part(FALLBACK, false, &[down]),
+                    part(role::GENERATOR, true, &[down]),
+                    part(role::FALLBACK, false, &[down]),
                 ],
-                vec![GENERATOR, FALLBACK],
+                vec![role::GENERATOR, role::FALLBACK],
                 false,
             ),
         ] {
             let seen = look(parts, &vitals).await;
-            assert_eq!(
-                seen,
-                (missing.into_iter().map(str::to_owned).collect(), is_ready)
-            );
+            assert_eq!(seen, (missing, is_ready));
         }
-        vitals.fail("index", "its files were cut");
-        let parts = vec![part("index", true, &[]), part("encoder", true, &[])];
-        assert_eq!(
-            look(parts, &vitals).await,
-            (vec!["index".to_owned()], false)
-        );
+    }
+
+    #[tokio::test]
+    async fn what_is_broken_is_told_by_what_it_is_used_for() {
+        for (broken, parts, is_ready) in [
+            (
+                role::INDEX,
+                [(role::INDEX, true), (role::ENCODER, true)],
+                false,
+            ),
+            (
+                role::INDEX,
+                [(role::INDEX, false), (role::ENCODER, true)],
+                true,
+            ),
+            (
+                role::GENERATOR,
+                [(role::GENERATOR, true), (role::FALLBACK, false)],
+                true,
+            ),
+        ] {
+            let vitals = Vitals::default();
+            let path = "passage index /home/ann/indexes/w";
+            vitals.of(broken).fail(path, "its files were cut");
+            let parts = parts.map(|(name, is_needed)| part(name, is_needed, &[]));
+            let seen = look(parts.into(), &vitals).await;
+            assert_eq!(seen, (vec![broken], is_ready));
+        }
+        let vitals = Vitals::default();
+        vitals.fail("reader r", "its threads have stopped");
+        let parts = vec![part(role::READER, true, &[])];
+        assert_eq!(look(parts, &vitals).await, (vec!["other"], false));
     }
 }

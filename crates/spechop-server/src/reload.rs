@@ -11,12 +11,13 @@ use std::convert::Infallible;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
@@ -25,6 +26,7 @@ use tokio::time::sleep;
 use crate::Env;
 use crate::config::{Effective, InvalidConfig, Reread, Written};
 use crate::keys::Key;
+use crate::metrics::single;
 use crate::server_state::ServerState;
 use crate::transport::Follower;
 
@@ -158,7 +160,7 @@ impl Reloading {
         let (state, follower) = (Arc::clone(state), follower.clone());
         // It looks at files, and it ends by itself.
         let tried = spawn_blocking(move || {
-            let reread = effective.reread(&text, &env)?;
+            let reread = effective.reread(&text, &env, &state.config().callers)?;
             if is_seen {
                 // Another file has changed, just now perhaps, and half a list of keys is a list.
                 let keys = reread.config.callers.read()?;
@@ -237,12 +239,12 @@ impl Reloads {
     }
 
     pub(crate) fn last(&self) -> Last {
-        self.lock().clone()
+        self.last.lock().clone()
     }
 
     fn taken(&self, changed: &[String], waiting: &[String]) {
         {
-            let mut last = self.lock();
+            let mut last = self.last.lock();
             last.taken = SystemTime::now();
             last.is_fine = true;
             last.waiting = waiting.to_vec();
@@ -259,17 +261,12 @@ impl Reloads {
 
     fn refused(&self, problem: &str) {
         {
-            let mut last = self.lock();
+            let mut last = self.last.lock();
             last.refusals += 1;
             last.refused = Some((SystemTime::now(), problem.to_owned()));
             last.is_fine = false;
         }
         tracing::warn!(problem, "the configuration stays as it was");
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Last> {
-        // Nothing panics while it is held.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -277,7 +274,6 @@ impl Reloads {
 impl Collector for Told {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let last = self.0.last();
-        let count = |count: usize| count as u64;
         for (name, help, value) in [
             (
                 "config_generation",
@@ -297,11 +293,10 @@ impl Collector for Told {
             (
                 "config_waiting_keys",
                 "Keys that have changed in the file and wait for a restart",
-                count(last.waiting.len()),
+                last.waiting.len() as u64,
             ),
         ] {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            single(&mut encoder, name, help, &ConstGauge::new(value))?;
         }
         let refused = last.refused.map_or(0.0, |(time, _)| unix_seconds(time));
         for (name, help, value) in [
@@ -316,8 +311,7 @@ impl Collector for Told {
                 refused,
             ),
         ] {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            single(&mut encoder, name, help, &ConstGauge::new(value))?;
         }
         Ok(())
     }

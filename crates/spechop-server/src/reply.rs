@@ -14,7 +14,7 @@ use spechop_agent::{
 };
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
-use spechop_theory::{Choice, Estimate};
+use spechop_theory::{Choice, Interval};
 use spechop_types::{
     AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage,
 };
@@ -139,7 +139,7 @@ pub(crate) fn event(sequence: u64, event: &TraceEvent) -> wire::AskEvent {
 
 /// The k that was chosen, why, and what was known of the speculator by then.
 pub(crate) fn tuned(choice: &Choice) -> wire::Tuned {
-    let value = |of: Option<Estimate>| of.map(|estimate| estimate.value);
+    let value = |of: Option<Interval>| of.map(|estimate| estimate.value);
     wire::Tuned {
         k: u32::try_from(choice.k.get()).unwrap_or(u32::MAX),
         reason: choice.reason.to_string(),

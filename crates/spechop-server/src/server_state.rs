@@ -3,9 +3,10 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use spechop_agent::Settings;
 use spechop_ports::SharedCells;
 use spechop_redis::{RedisCells, RedisOptions};
@@ -45,7 +46,9 @@ pub(crate) struct ServerState {
     pub(crate) phases: Phases,
     /// Those that are open, and those that ended a short while ago.
     pub(crate) questions: Arc<Questions>,
-    accounts: RwLock<Option<Arc<Accounts>>>,
+    /// Made when tenants are limited for the first time, and kept from then on: who takes a limit away and puts
+    /// it back gives nobody a new allowance.
+    accounts: OnceLock<Arc<Accounts>>,
     /// Those who keep the same accounts; `None` if nobody does.
     shared: Option<Arc<Shared>>,
     /// Who learns together with others; `None` if nobody does.
@@ -86,7 +89,8 @@ impl ServerState {
             Arc::clone(&tunings),
             toolbox.load_gauge(),
         );
-        let audits = Arc::new(Audits::new(config.audit, metrics.audits.clone()));
+        let (left, meters) = (toolbox.tool_cache.clone(), metrics.audits.clone());
+        let audits = Arc::new(Audits::new(config.audit, left, meters));
         let mut metrics = metrics.auditing(Arc::clone(&audits));
         let told = Box::new(Told(Arc::clone(&reloads)));
         metrics.registry.register_collector(told);
@@ -97,6 +101,8 @@ impl ServerState {
         });
         let drafts = toolbox.drafter.clone().zip(cells);
         let drafts = drafts.map(|(drafter, cells)| SharedDrafts::new(drafter, cells));
+        let accounts = config.allowance;
+        let accounts = accounts.map(|allowance| Accounts::new(allowance, shared.clone()));
         Arc::new(Self {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
@@ -107,11 +113,7 @@ impl ServerState {
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
             reloads,
-            accounts: RwLock::new(
-                config
-                    .allowance
-                    .map(|allowance| Accounts::new(allowance, shared.clone())),
-            ),
+            accounts: accounts.map_or_else(OnceLock::new, OnceLock::from),
             shared,
             shared_drafts: drafts,
             questions: Questions::new(config.server.kept, config.server.kept_bytes_max),
@@ -127,25 +129,14 @@ impl ServerState {
 
     /// The configuration that counts now. A question takes what it needs when it is admitted.
     pub(crate) fn config(&self) -> Arc<Config> {
-        // Nothing panics while it is held.
-        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.config.read())
     }
 
     /// From now on this configuration counts. Only keys that the table calls live may differ.
     pub(crate) fn reconfigure(&self, config: Config) {
-        {
-            let mut accounts = self
-                .accounts
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            match (&*accounts, config.allowance) {
-                // What was spent is spent.
-                (Some(accounts), Some(allowance)) => accounts.change(allowance),
-                (_, allowance) => {
-                    let new = |allowance| Accounts::new(allowance, self.shared.clone());
-                    *accounts = allowance.map(new);
-                }
-            }
+        if let Some(allowance) = config.allowance {
+            let new = || Accounts::new(allowance, self.shared.clone());
+            self.accounts.get_or_init(new).change(allowance);
         }
         self.replace_config(|_| config);
     }
@@ -160,7 +151,7 @@ impl ServerState {
     }
 
     fn replace_config(&self, new: impl FnOnce(&Config) -> Config) {
-        let mut now = self.config.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.config.write();
         *now = Arc::new(new(&now));
         // As long as nobody else replaces it.
         let room = room(&now);
@@ -170,22 +161,23 @@ impl ServerState {
         self.vectors.resize(Room::without_line(most, of_one));
     }
 
-    fn accounts(&self) -> Option<Arc<Accounts>> {
-        let accounts = self.accounts.read();
-        accounts.unwrap_or_else(PoisonError::into_inner).clone()
+    /// Those that questions are held against; `None` if nothing is limited now.
+    fn limiting_accounts(&self) -> Option<&Arc<Accounts>> {
+        let is_limited = self.config().allowance.is_some();
+        self.accounts.get().filter(|_| is_limited)
     }
 
     /// Has other servers know what tenants have spent here, for as long as it is polled.
     pub(crate) async fn keep_accounts(&self) -> Infallible {
         match &self.shared {
-            Some(shared) => shared.keep(|| self.accounts()).await,
+            Some(shared) => shared.keep(|| self.accounts.get().cloned()).await,
             None => pending().await,
         }
     }
 
     /// Has other servers know everything that tenants have spent here.
     pub(crate) async fn save_accounts(&self) {
-        if let Some(accounts) = self.accounts() {
+        if let Some(accounts) = self.accounts.get() {
             accounts.save().await;
         }
     }
@@ -211,7 +203,7 @@ impl ServerState {
 
     /// Sets aside what a question may cost, if tenants have accounts, and narrows its budget to that.
     pub(crate) async fn hold(&self, settings: &mut Settings) -> Result<Option<Hold>, AskError> {
-        let Some(accounts) = self.accounts() else {
+        let Some(accounts) = self.limiting_accounts() else {
             return Ok(None);
         };
         let tenant = &settings.tenant;
@@ -231,7 +223,7 @@ impl ServerState {
         tenant: &Tenant,
         look_ups: u32,
     ) -> Result<Option<(Hold, u32)>, AskError> {
-        let Some(accounts) = self.accounts() else {
+        let Some(accounts) = self.limiting_accounts() else {
             return Ok(None);
         };
         let overdrawn = |shortage| AskError::Overdrawn {
@@ -264,6 +256,7 @@ impl ServerState {
             | AskError::Alone { .. } => None,
             AskError::Busy { .. }
             | AskError::TenantBusy { .. }
+            | AskError::TooManyReaders { .. }
             | AskError::SharesFull { .. }
             | AskError::Overdrawn { .. }
             | AskError::Unread { .. }

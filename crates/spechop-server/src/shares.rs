@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval};
 
 use crate::questions::QuestionId;
@@ -109,8 +109,7 @@ impl Shares {
 
     /// Those that have not expired.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Shared>> {
-        // Nothing panics while it is held.
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         let now = Instant::now();
         shared.retain(|_, shared| shared.ends > now);
         shared
@@ -145,7 +144,7 @@ mod tests {
             .share(&of("a", "q"), Bytes::from_static(b"run"))
             .unwrap();
         let _ = tokio::time::timeout(Duration::from_secs(62), shares.sweep()).await;
-        assert!(!shares.shared.lock().unwrap().contains_key(&token));
+        assert!(!shares.shared.lock().contains_key(&token));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 //! number of those that were left out. Metrics count them all.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The least time between two lines of a kind.
@@ -33,12 +33,7 @@ impl Sparingly {
     /// out since the last one. Otherwise it counts as left out.
     pub(crate) fn turn(&self, kind: &'static str) -> Option<u64> {
         let now = Instant::now();
-        self.lock().entry(kind).or_default().turn(now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<&'static str, Kind>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().entry(kind).or_default().turn(now)
     }
 }
 

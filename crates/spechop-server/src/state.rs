@@ -1,16 +1,22 @@
 //! Files in which something survives a restart: sealed JSON ([`spechop_store::sealed`]), readable by its
 //! owner alone. If two servers share a file, each replaces the other's: the last one's stays.
+//!
+//! No question waits for a file: it is read before the first one, and written on a thread that may block, every
+//! minute if anything has changed, and once more when the last question has ended.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::fs::{self, File};
+use std::future::pending;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use spechop_store::sealed;
+use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// What a file is for.
@@ -107,7 +113,7 @@ impl Purpose {
 
     /// Says in one line which file is of no use, why, and what becomes of it: one that may be ours is put
     /// aside. False if it must not be written. **Blocks.**
-    pub(crate) fn make_room(&self, path: &Path, useless: &Useless) -> bool {
+    fn make_room(&self, path: &Path, useless: &Useless) -> bool {
         let Self { content, key, .. } = self;
         let mut reason = useless.to_string();
         if let Some(source) = useless.source() {
@@ -136,40 +142,31 @@ impl Purpose {
     }
 }
 
-/// Replaces a file, wholly or not at all; its folder is made if there is none. **Blocks.**
-fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
-    }
-    sealed::write(path, value, sealed::Readers::Owner)
+/// What a [`Keeper`] keeps in a file.
+pub(crate) trait Persisted: Send + Sync + 'static {
+    const PURPOSE: Purpose;
+
+    /// Everything in the file.
+    type Kept: Serialize + for<'de> Deserialize<'de>;
+
+    /// Takes up what an earlier server had written to this path.
+    fn take_up(&self, kept: Self::Kept, path: &Path);
+
+    /// How often anything has changed since this server began: a hint that it is time to write.
+    fn revision(&self) -> u64;
+
+    /// What a later server is to take up.
+    fn kept(&self) -> Self::Kept;
 }
 
 /// How often what is new is written; a server that is killed loses so much of it at most.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
 
-/// Writes whenever it is time, for as long as it is polled.
-pub(crate) async fn write_every_minute<F: Future<Output = ()>>(save: impl Fn() -> F) -> Infallible {
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        save().await;
-    }
-}
+/// Keeps something in a file. Without one it does nothing.
+pub(crate) struct Keeper<P>(Option<Arc<Inner<P>>>);
 
-/// Puts a file aside that is of no use, so that somebody can look at it: `tuning.json` becomes
-/// `tuning.json.damaged`, in place of an earlier one. **Blocks.**
-fn put_aside(path: &Path) -> io::Result<PathBuf> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".damaged");
-    let aside = PathBuf::from(aside);
-    fs::rename(path, &aside)?;
-    Ok(aside)
-}
-
-/// Writes a file whenever there is something new.
-pub(crate) struct Writer {
-    purpose: Purpose,
+struct Inner<P> {
+    value: Arc<P>,
     path: PathBuf,
     written: Mutex<Written>,
 }
@@ -177,39 +174,88 @@ pub(crate) struct Writer {
 /// What the latest writing came to.
 #[derive(Default)]
 struct Written {
-    /// The count of changes, by then.
-    changes: u64,
+    /// The revision that was written; 0 if none was.
+    revision: u64,
     /// Why it failed, if it did: said once, not every minute.
     failed: Option<String>,
 }
 
-impl Writer {
-    /// Nothing was written yet, and nothing has changed.
-    pub(crate) fn new(purpose: Purpose, path: PathBuf) -> Self {
-        Self {
-            purpose,
-            path,
-            written: Mutex::default(),
+impl<P: Persisted> Keeper<P> {
+    /// Keeps what `make` returns, which may block, and has it take up what the file holds. If the file is of no
+    /// use, the log says so. One that could be ours is put aside; any other is left alone, and nothing is kept.
+    pub(crate) async fn at(
+        file: Option<&Path>,
+        make: impl FnOnce() -> Option<Arc<P>> + Send + 'static,
+    ) -> Self {
+        let Some(path) = file.map(Path::to_owned) else {
+            return Self(None);
+        };
+        let opened = spawn_blocking(move || {
+            let inner = Inner {
+                value: make()?,
+                path,
+                written: Mutex::default(),
+            };
+            inner.take_up().then(|| Arc::new(inner))
+        });
+        match opened.await {
+            Ok(inner) => Self(inner),
+            Err(error) => {
+                let content = P::PURPOSE.content;
+                tracing::warn!(%error, "{content} is not kept by this server");
+                Self(None)
+            }
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Writes whenever it is time, for as long as it is polled.
+    pub(crate) async fn keep(&self) -> Infallible {
+        if self.0.is_none() {
+            return pending().await;
+        }
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.save().await;
+        }
     }
 
-    /// Replaces the file, unless this count of changes was written before. **Blocks.**
-    pub(crate) fn write<T: Serialize>(&self, changes: impl Fn() -> u64, value: impl FnOnce() -> T) {
+    /// Writes what has changed since the last time, if anything has.
+    pub(crate) async fn save(&self) {
+        let Some(inner) = self.0.clone() else { return };
+        // It ends by itself: a writing that is not waited for any more goes before the next.
+        if let Err(error) = spawn_blocking(move || inner.write()).await {
+            let content = P::PURPOSE.content;
+            tracing::warn!(%error, "{content} could not be written");
+        }
+    }
+}
+
+impl<P: Persisted> Inner<P> {
+    /// Reads the file. False if it must not be written.
+    fn take_up(&self) -> bool {
+        match P::PURPOSE.read(&self.path) {
+            Ok(Some(kept)) => self.value.take_up(kept, &self.path),
+            Ok(None) => {}
+            Err(useless) => return P::PURPOSE.make_room(&self.path, &useless),
+        }
+        true
+    }
+
+    /// Replaces the file, unless this revision was written before.
+    fn write(&self) {
         // Held while writing: an older state must not replace a newer one.
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = changes();
-        if changes == written.changes {
+        let mut written = self.written.lock();
+        let revision = self.value.revision();
+        if revision == written.revision {
             return;
         }
-        let content = self.purpose.content;
+        let content = P::PURPOSE.content;
         let path = self.path.display();
-        match write(&self.path, &value()) {
+        match write(&self.path, &self.value.kept()) {
             Ok(()) => {
-                written.changes = changes;
+                written.revision = revision;
                 if written.failed.take().is_some() {
                     tracing::info!(%path, "{content} can be written again");
                 }
@@ -227,4 +273,22 @@ impl Writer {
             }
         }
     }
+}
+
+/// Replaces a file, wholly or not at all; its folder is made if there is none. **Blocks.**
+fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    sealed::write(path, value, sealed::Readers::Owner)
+}
+
+/// Puts a file aside that is of no use, so that somebody can look at it: `tuning.json` becomes
+/// `tuning.json.damaged`, in place of an earlier one. **Blocks.**
+fn put_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    let aside = PathBuf::from(aside);
+    fs::rename(path, &aside)?;
+    Ok(aside)
 }

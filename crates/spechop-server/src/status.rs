@@ -1,5 +1,5 @@
-//! The one door through which errors become gRPC statuses: no other file of this crate builds one
-//! (`tests/one_door.rs` reads the sources and checks it).
+//! The one door through which errors become gRPC statuses: no other file of this crate builds one, but for
+//! the exporter of spans, which is a client (`tests/one_door.rs` reads the sources and checks it).
 
 mod http;
 
@@ -60,6 +60,9 @@ pub(crate) enum AskError {
         .after + 1, .first - 1, .first - 1
     )]
     TooOld { after: u64, first: u64 },
+    /// As many as may read the events or wait for the answer of that question.
+    #[error("{most} readers follow this question, which is the most; try again later")]
+    TooManyReaders { most: usize },
     /// The server has no model of that name; a client of OpenAI has to name one.
     #[error("there is no such model; this server has {offered}")]
     NoModel { offered: String },
@@ -306,7 +309,9 @@ impl AskError {
                 Outcome::NotOpen
             }
             Self::Cancelled | Self::Alone { .. } => Outcome::Cancelled,
-            Self::Busy { .. } | Self::SharesFull { .. } => Outcome::Busy,
+            Self::Busy { .. } | Self::TooManyReaders { .. } | Self::SharesFull { .. } => {
+                Outcome::Busy
+            }
             Self::TenantBusy { .. } => Outcome::TenantBusy,
             Self::Overdrawn { .. } => Outcome::Overdrawn,
             Self::Unread { .. } => Outcome::Unread,
@@ -332,11 +337,12 @@ impl From<&AskError> for Status {
                 let details = ErrorDetails::with_bad_request(violations.clone());
                 Self::with_error_details(code, message, details)
             }
-            AskError::Busy { .. } | AskError::TenantBusy { .. } => Self::with_error_details(
-                code,
-                message,
-                ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
-            ),
+            AskError::Busy { .. }
+            | AskError::TenantBusy { .. }
+            | AskError::TooManyReaders { .. } => {
+                let retry = ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
+                Self::with_error_details(code, message, retry)
+            }
             AskError::Overdrawn { shortage, .. } => {
                 let (Shortage::UsedUp { again_in, .. }
                 | Shortage::SetAside { again_in, .. }
@@ -405,6 +411,7 @@ fn code(error: &AskError) -> Code {
         AskError::Invalid(_) => Code::InvalidArgument,
         AskError::Busy { .. }
         | AskError::TenantBusy { .. }
+        | AskError::TooManyReaders { .. }
         | AskError::SharesFull { .. }
         | AskError::Overdrawn { .. } => Code::ResourceExhausted,
         AskError::NotOpen(_) | AskError::NoModel { .. } | AskError::NoPassage { .. } => {

@@ -8,10 +8,11 @@
 //! The tool that this server calls is [`RETRIEVE`]. Outputs of other tools are kept for clients that ask.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::{Owned, OwnedCache, Passage, Tenant};
@@ -141,7 +142,7 @@ impl ToolCache {
             until: now.checked_add(time).unwrap_or(now),
             bytes,
         };
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries.bytes += bytes;
         if let Some((_, left)) = entries.all.insert(key, entry) {
             entries.bytes -= left.bytes;
@@ -165,13 +166,20 @@ impl ToolCache {
         self.find(&call.key(tenant), |entry| Some(Arc::clone(&entry.output)))
     }
 
+    /// Whether somebody of this tenant has left what this look-up brings. Its time may be over since: then it is
+    /// there until somebody looks it up again.
+    pub(crate) fn was_left(&self, tenant: &Tenant, query: &str) -> bool {
+        let key = ToolCall::query(query).key(tenant);
+        self.entries.lock().all.peek(&key).is_some()
+    }
+
     fn passages(&self, tenant: &Tenant, query: &str) -> Option<Arc<[Passage]>> {
         let key = ToolCall::query(query).key(tenant);
         self.find(&key, |entry| entry.passages.clone())
     }
 
     fn find<T>(&self, key: &Owned<Key>, what: impl FnOnce(&Entry) -> Option<T>) -> Option<T> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entry = entries.all.get(key)?;
         if Instant::now() < entry.until {
             return what(entry);
@@ -179,11 +187,6 @@ impl ToolCache {
         let bytes = entries.all.remove(key).map_or(0, |entry| entry.bytes);
         entries.bytes -= bytes;
         None
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        // Nothing panics while it is held.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -345,7 +348,7 @@ mod tests {
         assert!(cache.output(&a, &now).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(cache.output(&a, &now).is_none());
-        assert_eq!(cache.lock().bytes, 0);
+        assert_eq!(cache.entries.lock().bytes, 0);
     }
 
     #[test]
@@ -374,7 +377,7 @@ mod tests {
         for n in 0..40 {
             cache.put(&a, nth(n), &json!("x".repeat(70)), HOUR).unwrap();
         }
-        let bytes = cache.lock().bytes;
+        let bytes = cache.entries.lock().bytes;
         assert!(bytes <= 1600 && bytes > 1400, "{bytes}");
         assert!(kept(&cache) < 20);
         // A document may have a name as long as a text, and keeps it if it has an address.
@@ -384,7 +387,7 @@ mod tests {
             let found = json!([{ "id": id, "url": "https://h/", "contents": "T\nSome text." }]);
             let asked = call(RETRIEVE, json!({ "query": "q" }));
             cache.put(&a, asked, &found, HOUR).unwrap();
-            cache.lock().bytes
+            cache.entries.lock().bytes
         };
         // As it was left, and as the retriever gives it.
         assert_eq!(named(1001) - named(1), 2000);
@@ -410,6 +413,20 @@ mod tests {
         assert_eq!(put("again", json!([{ "id": "1", "text": "One." }])), one);
         let of_the_web = json!([{ "id": "1", "text": "One.", "url": "https://h/" }]);
         assert_eq!(put("web", of_the_web), "1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whose_time_is_over_was_left_until_it_is_looked_up() {
+        let cache = cache(8);
+        let (a, b) = (tenant("a"), tenant("b"));
+        let asked = call(RETRIEVE, json!({ "query": "one" }));
+        let output = json!([{ "id": "1", "text": "One." }]);
+        cache.put(&a, asked, &output, HOUR).unwrap();
+        assert!(cache.was_left(&a, " one") && !cache.was_left(&b, "one"));
+        tokio::time::advance(HOUR).await;
+        assert!(cache.was_left(&a, "one"));
+        assert!(cache.passages(&a, "one").is_none());
+        assert!(!cache.was_left(&a, "one"));
     }
 
     #[test]

@@ -14,9 +14,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, mentioned};
 use spechop_theory::{CallRate, Choice, Stages, Tuner, TunerOptions};
@@ -133,13 +133,18 @@ impl Tunings {
     /// The k of a question under this load ([`Tuner::choose_under`]) as far as the tuner knows, and why.
     pub(crate) fn choose(&self, of: &TuningOf, load: f64) -> Choice {
         let choose = |seen: &mut Seen| seen.tuner.choose_under(load);
-        let known = self.lock().seen.get(of).map(choose);
+        let known = self.tunings.lock().seen.get(of).map(choose);
         known.unwrap_or_else(|| Tuner::new(self.options).choose_under(load))
     }
 
     /// How likely a guess is to be right; a half until anything is known.
     pub(crate) fn guess_chance(&self, of: &TuningOf) -> Chance {
-        let known = self.lock().seen.peek(of).map(|seen| seen.guess_chance);
+        let known = self
+            .tunings
+            .lock()
+            .seen
+            .peek(of)
+            .map(|seen| seen.guess_chance);
         known.unwrap_or(Chance::EVEN)
     }
 
@@ -164,7 +169,7 @@ impl Tunings {
         calls: Option<u64>,
         judged: impl IntoIterator<Item = (&'static str, bool)>,
     ) {
-        let mut tunings = self.lock();
+        let mut tunings = self.tunings.lock();
         let mut seen = tunings.take(&of).unwrap_or_else(|| Seen {
             tuner: Tuner::new(self.options),
             hops: 0,
@@ -213,7 +218,7 @@ impl Tunings {
             members: kept.members,
         };
         seen.weigh();
-        self.lock().keep(of, seen);
+        self.tunings.lock().keep(of, seen);
         true
     }
 
@@ -225,7 +230,7 @@ impl Tunings {
     /// What a later server is to take up, the least recently used first. If there is no room for all
     /// questions, those of the last ones used are kept.
     fn kept(&self) -> Vec<KeptSpeculator> {
-        let tunings = self.lock();
+        let tunings = self.tunings.lock();
         let mut room = HOPS_KEPT;
         let kept = tunings.seen.iter().rev().map(|(of, seen)| KeptSpeculator {
             tenant: of.tenant.clone(),
@@ -244,7 +249,7 @@ impl Tunings {
 
     /// Everything that is known to a tenant.
     pub(crate) fn known(&self, tenant: &Tenant, load: f64, is_quiet: bool) -> Vec<Known> {
-        let tunings = self.lock();
+        let tunings = self.tunings.lock();
         let nothing = Fixed::default();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
@@ -270,13 +275,13 @@ impl Tunings {
 
     /// The last questions.
     pub(crate) fn history(&self, of: &TuningOf) -> History {
-        let known = self.lock().seen.peek(of).map(|seen| seen.last.clone());
+        let known = self
+            .tunings
+            .lock()
+            .seen
+            .peek(of)
+            .map(|seen| seen.last.clone());
         known.unwrap_or_else(|| History::new(self.history.get()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Bounded> {
-        // Nothing panics while it is held.
-        self.tunings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

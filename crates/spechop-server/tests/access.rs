@@ -3,21 +3,28 @@
 
 mod support;
 
+use std::convert::Infallible;
 use std::fs;
+use std::future::poll_fn;
 use std::time::Duration;
 
+use axum::body::Bytes;
+use futures::{StreamExt, stream};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use secrecy::ExposeSecret;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, FinishNowRequest, GetBackendsRequest, GetTuningRequest};
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_testkit::Script;
-use spechop_testkit::frames::{call, data, frames, greeting, kind, message};
+use spechop_testkit::frames::message;
 use support::{Server, endless, eventually, question, replace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tonic::codegen::Service;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -236,12 +243,6 @@ async fn wrong_keys_are_answered_slowly() {
     let mut client = SpecHopClient::new(channel);
     client.ask(with(&right, "", question())).await.unwrap();
     assert!(!asking.is_empty());
-    assert_eq!(
-        server
-            .metric("spechop_requests_refused_total{reason=\"wrong_key\"}")
-            .await,
-        0
-    );
 }
 
 /// They are held while they wait, so they count among what a connection may hold.
@@ -321,6 +322,39 @@ async fn a_key_for_anybody_has_its_limit_whatever_name_it_gives() {
             answered.starts_with(&format!("http/1.1 {status}")),
             "{number}: {answered} {body}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_sent_too_many_requests_may_still_end_a_question() {
+    let limit = "requests_per_second = 0.001\nrequests_burst = 1\n";
+    let (slow, lines) = key("slow", limit);
+    let server = Server::configured(endless(), &format!("{lines}[tenant]\n{limit}")).await;
+    let named = AskRequest {
+        question_id: "q".to_owned(),
+        ..question()
+    };
+    let request = with(&slow, "", named);
+    let mut client = server.client().await;
+    let mut asking = JoinSet::new();
+    asking.spawn(async move { client.ask(request).await.map(|_| ()) });
+    eventually(|| server.gauges.questions_open() == 1).await;
+    let request = FinishNowRequest {
+        question_id: "q".to_owned(),
+    };
+    let mut client = server.client().await;
+    client.finish_now(with(&slow, "", request)).await.unwrap();
+    asking.join_next().await.unwrap().unwrap().unwrap();
+    // It is over, and known for a while.
+    let head = format!("authorization: Bearer {slow}\r\n");
+    for (request, status) in [
+        ("POST /v1/questions/q/cancel", "200"),
+        ("POST /v1/questions/q/finish", "404"),
+        ("GET /v1/questions/q/answer", "429"),
+    ] {
+        let (answered, body) = http(&server, request, &head, "").await;
+        let expected = format!("http/1.1 {status}");
+        assert!(answered.starts_with(&expected), "{answered} {body}");
     }
 }
 
@@ -449,20 +483,18 @@ async fn a_second_tenant_in_the_file_of_keys_has_its_share_of_the_places() {
 async fn without_a_key_no_message_is_held() {
     let (_, lines) = key("one", "");
     let server = Server::configured(Script::instant(1), &lines).await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let path = "/spechop.v1.SpecHop/Ask";
-    let half = [
-        greeting(&[]),
-        call(1, path, &[]),
-        data(1, &message(12_000, &[b'x'; 6_000]), 0),
-    ];
-    stream.write_all(&half.concat()).await.unwrap();
-    let mut heard = Vec::new();
-    let refused = async {
-        let is_head = |frame: &(u8, u8, u32, Vec<u8>)| frame.0 == kind::HEADERS;
-        while !frames(&heard).iter().any(is_head) {
-            stream.read_buf(&mut heard).await.unwrap();
-        }
-    };
-    timeout(PATIENCE, refused).await.expect("it is refused");
+    let begun = Bytes::from(message(12_000, &[b'x'; 6_000]));
+    let begun = stream::iter([Ok::<_, Infallible>(Frame::data(begun))]);
+    // The rest of the message does not come.
+    let body = StreamBody::new(begun.chain(stream::pending()));
+    let request = axum::http::Request::post("/spechop.v1.SpecHop/Ask")
+        .header("content-type", "application/grpc")
+        .body(tonic::body::Body::new(body))
+        .unwrap();
+    let mut channel = server.channel().await;
+    poll_fn(|cx| channel.poll_ready(cx)).await.unwrap();
+    // Long before server.message_ms_max, by which a message is refused that is late.
+    let refused = timeout(Duration::from_secs(2), channel.call(request));
+    let refused = refused.await.expect("it is refused at once").unwrap();
+    assert_eq!(refused.headers()["grpc-status"], "16");
 }

@@ -159,3 +159,17 @@ async fn what_is_not_there_is_told_over_http_2_too() {
         assert_eq!(told.map(|told| told.to_str().unwrap()), allowed, "{path}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_no_text_is_told_in_the_form_of_its_door() {
+    let open = server("").await;
+    let client = client().build().unwrap();
+    for path in ["/v1/models", "/v1/questions"] {
+        let rest = if path == "/v1/models" { "" } else { "/answer" };
+        let url = format!("http://{}{path}/%FF{rest}", open.address);
+        let answer = client.get(url).send().await.unwrap();
+        assert_eq!(answer.status(), 404, "{path}");
+        let told: Value = answer.json().await.unwrap();
+        assert!(is_told(path, &told, "NOT_FOUND"), "{told}");
+    }
+}

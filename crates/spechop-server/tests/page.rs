@@ -97,6 +97,10 @@ async fn a_form_is_answered_with_a_table() {
         html.contains("the guess was wrong") && !html.contains("<script"),
         "{html}"
     );
+    assert!(
+        html.contains("<h1 dir=\"auto\">What comes of it?</h1>"),
+        "{html}"
+    );
     let wrong = post_form(&server, Some(&own), FORM, "question=q&k=0").await;
     assert!(
         wrong.0 == 400 && wrong.1.contains("class=\"error\">options.k: "),

@@ -1,13 +1,15 @@
 //! A changed configuration is taken up while the server runs, wholly or not at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+#[path = "support/followed.rs"]
+mod followed;
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
+use followed::Followed;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use spechop_proto::admin_client::AdminClient;
@@ -21,60 +23,12 @@ use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_server::{App, Env, Reloading, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use support::{Server, bare, endless, eventually, home, options, question, replace, written};
-use tempfile::TempDir;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that follows its configuration file.
-struct Followed {
-    server: Server,
-    file: PathBuf,
-    bell: Arc<Notify>,
-    _home: TempDir,
-}
-
 impl Followed {
-    async fn start(script: Script, toml: &str) -> Self {
-        let home = home();
-        let file = home.path().join("spechop.toml");
-        fs::write(&file, toml).unwrap();
-        let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-            .into_iter()
-            .collect();
-        let written = written(&file, toml);
-        let config = Config::read(written.clone(), &env).unwrap();
-        let reloading = Reloading::new(&written, env).unwrap();
-        let bell = reloading.bell();
-        let ports = ScriptedPorts::new(script);
-        let toolbox = Toolbox::of(bare(&ports), &config);
-        let app = App::with_toolbox(config, toolbox).reloading(reloading);
-        Self {
-            server: Server::serving(ports, app).await,
-            file,
-            bell,
-            _home: home,
-        }
-    }
-
-    /// Changes the file, and waits until it is taken up.
-    async fn takes_up(&self, toml: &str) {
-        let generation = self.server.gauges.config_generation();
-        replace(&self.file, toml);
-        self.bell.notify_one();
-        eventually(|| self.server.gauges.config_generation() > generation).await;
-    }
-
-    /// Changes the file, and waits until it is refused.
-    async fn refuses(&self, toml: &str) {
-        let refusals = self.server.gauges.config_refusals();
-        replace(&self.file, toml);
-        self.bell.notify_one();
-        eventually(|| self.server.gauges.config_refusals() > refusals).await;
-    }
-
     /// What the admin service says of the configuration.
     async fn known(&self) -> GetConfigurationResponse {
         let mut admin = AdminClient::new(self.server.channel().await);
@@ -201,6 +155,23 @@ async fn rates_and_budgets_of_tenants_change() {
     }
 }
 
+/// An operator who takes a limit out of the file and puts it back gives nobody a new allowance.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_spent_is_remembered_while_nothing_is_limited() {
+    let one_call = "[tenant]\ntarget_calls = 1";
+    let followed = Followed::start(Script::instant(1), one_call).await;
+    followed.server.ask(question()).await.unwrap();
+    let refused = async || {
+        let status = followed.server.ask(question()).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    };
+    refused().await;
+    followed.takes_up("").await;
+    followed.server.ask(question()).await.unwrap();
+    followed.takes_up(one_call).await;
+    refused().await;
+}
+
 /// A key, and the lines of configuration that hold its hash.
 fn key(name: &str) -> (String, String) {
     let cost = Cost {
@@ -290,9 +261,27 @@ async fn a_revoked_key_opens_nothing_and_its_stream_is_read_to_its_end() {
         }
     }
     assert_eq!(answer, Some(expected));
-    // Without any key, everybody may ask again.
-    followed.takes_up("").await;
-    followed.server.ask(question()).await.unwrap();
+    // A file without any key, such as one that was cut off, lets nobody in who has none.
+    followed.refuses("").await;
+    refused(followed.server.ask(question()).await.unwrap_err());
+    client.ask(with(&stays, question())).await.unwrap();
+}
+
+/// What a server has opened may be gone from the disk when its keys change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_revoked_although_the_index_of_the_start_is_gone() {
+    let ((stays, one), (goes, two)) = (key("stays"), key("goes"));
+    let [start, next] = [(); 2].map(|()| home());
+    let toml = |keys: &str, index: &Path| format!("{keys}[index]\ndir = {index:?}\n");
+    let both = one.clone() + &two;
+    let followed = Followed::start(Script::instant(1), &toml(&both, start.path())).await;
+    followed.takes_up(&toml(&both, next.path())).await;
+    drop(start);
+    followed.takes_up(&toml(&one, next.path())).await;
+    let mut client = followed.server.client().await;
+    client.ask(with(&stays, question())).await.unwrap();
+    let status = client.ask(with(&goes, question())).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -499,6 +488,7 @@ async fn an_issuer_of_tokens_is_taken_up_and_its_file_followed() {
     };
     let patience = Duration::from_secs(20);
     tokio::time::timeout(patience, withdrawn).await.unwrap();
-    followed.takes_up("").await;
-    followed.server.ask(question()).await.unwrap();
+    followed.refuses("").await;
+    let status = followed.server.ask(question()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
 }

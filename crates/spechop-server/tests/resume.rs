@@ -5,6 +5,8 @@
 mod over_http;
 mod support;
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use over_http::{Frames, answer_of, client, get, post, url};
 use reqwest::StatusCode;
@@ -14,6 +16,7 @@ use spechop_proto::json as wire_json;
 use spechop_proto::{AskRequest, AskResponse, Budget, GetAnswerRequest, ResumeRequest};
 use spechop_testkit::Script;
 use support::{Server, endless, question};
+use tokio::time::timeout;
 use tonic::{Code, Request};
 
 /// Four hops, each slow enough that a test can do something meanwhile.
@@ -161,6 +164,31 @@ async fn what_is_no_longer_kept_is_said_to_be_gone() {
     server.is_idle().await;
     let gone = get(&server, &format!("/v1/questions/{id}/answer")).await;
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_has_so_many_readers_and_no_more() {
+    let server = Server::start(endless()).await;
+    let named = json!({ "question_id": "mine" });
+    let mut readers = vec![post(&server, "/v1/ask/stream", named).await];
+    let events = "/v1/questions/mine/events";
+    for _ in 1..16 {
+        readers.push(get(&server, events).await);
+    }
+    for reader in &readers {
+        assert_eq!(reader.status(), StatusCode::OK);
+    }
+    for path in [events, "/v1/questions/mine/answer"] {
+        let refused = get(&server, path).await;
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS, "{path}");
+        let error: Value = refused.json().await.unwrap();
+        assert_eq!(error["code"], "RESOURCE_EXHAUSTED", "{error}");
+        assert_eq!(error["retry_after_ms"], 1000, "{error}");
+    }
+    // Whoever leaves makes room.
+    readers.pop();
+    let comes = async { while get(&server, events).await.status() != StatusCode::OK {} };
+    timeout(Duration::from_secs(20), comes).await.unwrap();
 }
 
 /// A question that its client can come back to, of so many look-ups.

@@ -6,8 +6,9 @@ mod pki;
 mod support;
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pki::{Authority, Folder, channel};
 use secrecy::ExposeSecret;
 use spechop_proto::spec_hop_client::SpecHopClient;
@@ -25,7 +26,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -82,7 +83,7 @@ async fn no_log_and_no_metric_holds_a_key() {
         pages.push(page);
     }
     assert!(pages[0].starts_with("HTTP/1.1 200") && pages[1].starts_with("HTTP/1.1 401"));
-    let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
     // Something was logged, the refusal and the frames of HTTP/2 among it.
     assert!(
         log.contains("request refused") && log.contains("TRACE"),

@@ -99,6 +99,7 @@ async fn remembered_look_ups() {
             question: Question::new("Who?").unwrap(),
             hops: Vec::new(),
             sub_question: SubQuestion::new("Who directed it?"),
+            passages: NonZeroUsize::MIN,
             limit: NonZeroUsize::MIN,
         };
         let guessed = memory.guess(&call, request).await.unwrap();

@@ -1,12 +1,15 @@
 //! Tokens of an identity provider in place of keys, over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+#[path = "support/followed.rs"]
+mod followed;
 mod support;
 
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use followed::Followed;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use secrecy::ExposeSecret;
@@ -283,6 +286,20 @@ async fn keys_that_change_are_read_again_and_those_that_were_read_stay() {
     };
     timeout(PATIENCE, withdrawn).await.expect("it is withdrawn");
     assert_eq!(ask(&server, &by_new, "").await.0, Code::Ok);
+}
+
+/// The operator changes what tokens must say while the provider is down.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_were_read_stay_when_something_else_changes() {
+    let signer = Signer::new("one");
+    let provider = provider(&[&signer]).await;
+    let followed = Followed::start(Script::instant(1), &toml(&provider)).await;
+    let token = signer.token(&claims(300));
+    assert_eq!(ask_when_known(&followed.server, &token).await.0, Code::Ok);
+    provider.reset().await;
+    let changed = format!("{}leeway_ms = 61000\n", toml(&provider));
+    followed.takes_up(&changed).await;
+    assert_eq!(ask(&followed.server, &token, "").await.0, Code::Ok);
 }
 
 #[tokio::test(flavor = "multi_thread")]

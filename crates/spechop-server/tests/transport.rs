@@ -3,15 +3,18 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{AskRequest, GetBackendsRequest};
-use spechop_testkit::Script;
+use spechop_server::Bare;
 use spechop_testkit::frames::{
     END, INITIAL_WINDOW, PREFACE, call, data, frames, greeting, head, kind, message,
 };
-use support::{Server, endless, eventually, question};
+use spechop_testkit::{Script, ScriptedPorts};
+use support::{Server, bare, config, endless, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -367,11 +370,28 @@ async fn requests_of_one_connection_come_at_their_rate() {
     server.ask(question()).await.unwrap();
 }
 
+/// A planner that is asked this question, and no other.
+struct AskedOnly(ScriptedPorts, String);
+
+#[async_trait::async_trait]
+impl Planner for AskedOnly {
+    async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
+        assert_eq!(request.question.as_str(), self.1);
+        self.0.plan(call, request).await
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_of_the_greatest_length_fits() {
-    let server = Server::start(Script::instant(1)).await;
+    let ports = ScriptedPorts::new(Script::instant(1));
+    let longest = "ü".repeat(2048);
+    let parts = Bare {
+        planner: Arc::new(AskedOnly(ports.clone(), longest.clone())),
+        ..bare(&ports)
+    };
+    let server = Server::with(ports, parts, config("")).await;
     let asked = AskRequest {
-        question: "ü".repeat(2048),
+        question: longest,
         question_id: "q".repeat(64),
         ..question()
     };

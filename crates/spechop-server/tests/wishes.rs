@@ -3,8 +3,9 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, PortError, Retriever};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
@@ -30,7 +31,7 @@ impl Retriever for Overheard {
     ) -> Result<Vec<Passage>, PortError> {
         // At the beginning: a call may be promoted later.
         let heard = (call.lane(), call.is_fresh());
-        self.calls.lock().unwrap().push(heard);
+        self.calls.lock().push(heard);
         call.changed_provider(spechop_types::ProviderChange {
             from: "first".into(),
             to: "second".into(),
@@ -55,7 +56,7 @@ async fn overheard(toml: &str) -> (Server, Arc<Overheard>) {
 impl Overheard {
     /// What was heard since it was asked last.
     fn take(&self) -> Vec<(Lane, bool)> {
-        std::mem::take(&mut *self.calls.lock().unwrap())
+        std::mem::take(&mut *self.calls.lock())
     }
 }
 

@@ -137,6 +137,7 @@ fn without_a_home_no_folder_is_made_of_its_sign() {
         &["data-dir"][..],
         &["models", "list"],
         &["index", "build", "--corpus", "."],
+        &["config", "check"],
         &["serve"],
     ] {
         let (code, stdout, stderr) = run(args);

@@ -4,9 +4,10 @@
 mod shell;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -45,7 +46,7 @@ impl Respond for Letters {
             .map(|text| text.as_str().unwrap().to_owned())
             .collect();
         let vectors: Vec<Value> = texts.iter().map(|text| vector(text)).collect();
-        let mut all = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.texts.lock();
         all.extend(texts);
         let answer = match body.get("model") {
             Some(_) => {
@@ -131,11 +132,7 @@ impl Place {
 
     /// The texts that were encoded since the last time.
     fn texts(&self) -> Vec<String> {
-        let mut texts = self
-            .model
-            .texts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.model.texts.lock();
         std::mem::take(&mut *texts)
     }
 }

@@ -10,31 +10,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCUMENTS: [&str; 19] = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "clients/python/README.md",
-    "docs/DECISIONS.md",
-    "docs/GLOSSARY.md",
-    "docs/INTEGRATE.md",
-    "docs/INTERNALS.md",
-    "docs/LAWS.md",
-    "docs/MCP.md",
-    "docs/MEASURED.md",
-    "docs/OPERATING.md",
-    "docs/PAGE.md",
-    "eval/README.md",
-    "eval/runs/README.md",
-    "eval/train/README.md",
-    "deploy/README.md",
-    "deploy/models/README.md",
-];
+/// The reference of all keys: it comes from the table of keys, where `EXAMPLE` has the same texts.
+const REFERENCE: &str = "docs/CONFIG.md";
+/// Below it each run has a folder, with pages that programs write.
+const RUNS: &str = "eval/runs/";
 const EXAMPLE: &str = "deploy/spechop.example.toml";
 const PROTOCOL: &str = "proto/spechop/v1/spechop.proto";
 /// The folders that a path in a document may begin with.
-const FOLDERS: [&str; 6] = ["crates", "deploy", "docs", "eval", "index", "proto"];
+const FOLDERS: [&str; 8] = [
+    "clients", "crates", "deploy", "docs", "eval", "fuzz", "index", "proto",
+];
 /// Most characters of a line, tables and code blocks aside.
 const COLUMNS: usize = 100;
 
@@ -66,6 +51,28 @@ fn root() -> PathBuf {
 fn read(file: &str) -> String {
     let text = fs::read_to_string(root().join(file));
     text.map_err(|error| format!("{file}: {error}")).unwrap()
+}
+
+/// The documents that people write.
+fn documents() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .arg("*.md")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let is_of_a_run = |file: &str| {
+        let below = file.strip_prefix(RUNS);
+        below.is_some_and(|below| below.contains('/'))
+    };
+    let files = String::from_utf8(output.stdout).unwrap();
+    let files = files.lines().map(str::to_owned);
+    let documents: Vec<_> = files
+        .filter(|file| file != REFERENCE && !is_of_a_run(file))
+        .collect();
+    assert!(documents.contains(&"eval/runs/README.md".to_owned()));
+    documents
 }
 
 /// The lines of a document, each with whether it lies in a code block.
@@ -260,9 +267,9 @@ fn too_long(document: &str) -> Vec<&str> {
 #[test]
 fn documents_lead_somewhere_and_fit() {
     let mut wrong = Vec::new();
-    for file in DOCUMENTS {
-        let document = read(file);
-        let folder = root().join(file);
+    for file in documents() {
+        let document = read(&file);
+        let folder = root().join(&file);
         let links = dead_links(&document, folder.parent().unwrap());
         wrong.extend(links.iter().map(|link| format!("{file}: no file {link}")));
         let paths = dead_paths(&document);
@@ -277,7 +284,10 @@ fn documents_lead_somewhere_and_fit() {
 fn commands_in_documents_and_help_exist() {
     let helps = helps();
     let makefile = read("Makefile");
-    let documents = DOCUMENTS.map(|file| (file.to_owned(), read(file)));
+    let documents = documents().into_iter().map(|file| {
+        let document = read(&file);
+        (file, document)
+    });
     let examples = helps.iter().map(|(path, help)| {
         let lines = help.lines().map(str::trim);
         let examples: Vec<_> = lines.filter(|line| line.starts_with("spechop ")).collect();
@@ -285,7 +295,7 @@ fn commands_in_documents_and_help_exist() {
         (format!("spechop {path} --help"), block)
     });
     let mut wrong = Vec::new();
-    for (source, document) in documents.into_iter().chain(examples) {
+    for (source, document) in documents.chain(examples) {
         for command in commands(&document) {
             let problem = match command.starts_with("make ") {
                 true => wrong_target(&command, &makefile).map(|t| format!("no target {t}")),
@@ -297,10 +307,29 @@ fn commands_in_documents_and_help_exist() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// That no row names another command, the test above says.
+#[test]
+fn the_table_of_commands_has_them_all() {
+    let page = read("docs/COMMANDS.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let told = rows.filter_map(|row| row.strip_prefix("spechop ")?.split('`').next());
+    let told: Vec<_> = told.collect();
+    let helps = helps().into_iter();
+    let commands = helps.filter(|(_, help)| !help.contains("[OPTIONS] <COMMAND>"));
+    let missing: Vec<_> = commands
+        .map(|(path, _)| path)
+        .filter(|path| !told.contains(&path.as_str()))
+        .collect();
+    assert_eq!(missing, [""; 0]);
+}
+
 #[test]
 fn nothing_that_users_read_is_written_as_a_riddle() {
     let mut texts: Vec<(String, String)> = Vec::new();
-    texts.extend(DOCUMENTS.map(|file| (file.to_owned(), read(file))));
+    for file in documents() {
+        let document = read(&file);
+        texts.push((file, document));
+    }
     texts.extend(
         helps()
             .into_iter()

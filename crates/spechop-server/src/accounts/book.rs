@@ -76,6 +76,8 @@ pub(super) struct Elsewhere {
 pub(super) struct Grant {
     /// The period that pays: when this server began to count for it.
     pub(super) period: Instant,
+    /// When that period is over.
+    pub(super) ends: Instant,
     pub(super) aside: Amounts,
     pub(super) limits: [Option<u64>; 4],
 }
@@ -178,14 +180,10 @@ impl Book {
         debug_assert!(self.fits(&account), "{account:?}");
         Ok(Grant {
             period: account.counting,
+            ends: account.since + period,
             aside,
             limits,
         })
-    }
-
-    /// When a period that began then is over.
-    pub(super) fn end_of(&self, period: Instant) -> Instant {
-        period + self.allowance.period
     }
 
     /// A question has ended that had set so much aside in this period, and has spent so much.

@@ -130,8 +130,12 @@ impl Cell {
         }
     }
 
-    /// How long it means anything.
+    /// How long it means anything. Without rows it is as good as none: whoever makes up names that spend nothing
+    /// leaves nothing.
     pub(super) fn keep(&self, now: u64, period: Duration) -> Duration {
+        if self.rows.is_empty() {
+            return WORD;
+        }
         let ends = self.since.saturating_add(millis(period));
         Duration::from_millis(ends.saturating_sub(now)).max(WORD) + WORD
     }
@@ -201,6 +205,8 @@ mod tests {
         let last = next.with("b", end + 7, (none, none), end + 9, HOUR);
         assert_eq!(last.rows.len(), 1, "{last:?}");
         assert!(last.keep(end + 9, HOUR) > HOUR - Duration::from_secs(1));
+        let left = last.with("a", start, (none, none), end + 9, HOUR);
+        assert_eq!(left.keep(end + 9, HOUR), WORD, "{left:?}");
     }
 
     #[test]

@@ -14,11 +14,12 @@ mod clock;
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use futures::stream;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -121,7 +122,7 @@ impl Shared {
         for _ in 0..TRIES {
             let now = Instant::now();
             let (granted, offer, lasts) = {
-                let mut book = lock(book);
+                let mut book = book.lock();
                 let period = book.period();
                 let elsewhere = self.elsewhere(&heard, now, period);
                 let granted = book.hold(tenant, wanted, &elsewhere, now).map(&keep);
@@ -150,19 +151,19 @@ impl Shared {
         // Others are always faster: the cells cannot keep up.
         self.failed(None);
         let now = Instant::now();
-        let mut book = lock(book);
+        let mut book = book.lock();
         let elsewhere = self.elsewhere(&heard, now, book.period());
         book.hold(tenant, wanted, &elsewhere, now).map(keep)
     }
 
     /// What this server has of an account has changed: it is written soon.
     pub(super) fn is_due(&self, tenant: &Tenant) {
-        lock(&self.due).insert(tenant.clone());
+        self.due.lock().insert(tenant.clone());
         self.is_due.notify_one();
     }
 
-    /// Writes what is due, and says again what is set aside before others stop believing it. The accounts
-    /// of the server may be replaced meanwhile.
+    /// Writes what is due, and says again what is set aside before others stop believing it. Until anything
+    /// is limited there are no accounts.
     pub(crate) async fn keep(&self, accounts: impl Fn() -> Option<Arc<Accounts>>) -> Infallible {
         let mut next_word = Instant::now() + WORD / 3;
         loop {
@@ -171,12 +172,14 @@ impl Shared {
                 () = sleep_until(next_word) => true,
             };
             sleep(GATHERING).await;
+            if is_time {
+                next_word = Instant::now() + WORD / 3;
+            }
             let Some(accounts) = accounts() else { continue };
             let book = &accounts.book;
             if is_time {
-                next_word = Instant::now() + WORD / 3;
-                let open = lock(book).open();
-                lock(&self.due).extend(open);
+                let open = book.lock().open();
+                self.due.lock().extend(open);
                 self.forget(book);
             }
             if !self.write(book).await {
@@ -188,8 +191,8 @@ impl Shared {
 
     /// Writes every row once more.
     pub(super) async fn save(&self, book: &Mutex<Book>) {
-        let all: Vec<_> = lock(&self.heard).keys().cloned().collect();
-        lock(&self.due).extend(all);
+        let all: Vec<_> = self.heard.lock().keys().cloned().collect();
+        self.due.lock().extend(all);
         if !self.write(book).await {
             tracing::warn!("what tenants have spent here could not all be shared");
         }
@@ -197,13 +200,13 @@ impl Shared {
 
     /// Writes what is due. False if something of it could not be written; it stays due.
     async fn write(&self, book: &Mutex<Book>) -> bool {
-        let due: Vec<_> = lock(&self.due).iter().cloned().collect();
+        let due: Vec<_> = self.due.lock().iter().cloned().collect();
         let written = stream::iter(due).map(|tenant| async move {
             // From here on, a change that comes is due again.
-            lock(&self.due).remove(&tenant);
+            self.due.lock().remove(&tenant);
             let is_written = self.write_row(book, &tenant).await;
             if !is_written {
-                lock(&self.due).insert(tenant);
+                self.due.lock().insert(tenant);
             }
             is_written
         });
@@ -225,7 +228,7 @@ impl Shared {
                 return false;
             }
             let (offer, lasts) = {
-                let book = lock(book);
+                let book = book.lock();
                 let offer = self.offer(&heard, &book, tenant, now);
                 let lasts = offer.keep(self.clock.wall(now), book.period());
                 (offer, lasts)
@@ -320,24 +323,25 @@ impl Shared {
     }
 
     fn slot(&self, tenant: &Tenant) -> Arc<AsyncMutex<Heard>> {
-        Arc::clone(lock(&self.heard).entry(tenant.clone()).or_default())
+        Arc::clone(self.heard.lock().entry(tenant.clone()).or_default())
     }
 
     /// Forgets what was heard of accounts that nobody has here.
     fn forget(&self, book: &Mutex<Book>) {
-        let book = lock(book);
-        lock(&self.heard)
+        let book = book.lock();
+        self.heard
+            .lock()
             .retain(|tenant, slot| Arc::strong_count(slot) > 1 || book.own(tenant).is_some());
     }
 
     fn is_paused(&self, now: Instant) -> bool {
-        let trouble = lock(&self.trouble);
+        let trouble = self.trouble.lock();
         trouble.paused_until.is_some_and(|until| now < until)
     }
 
     fn failed(&self, error: Option<&PortError>) {
         self.count(FAILED);
-        let mut trouble = lock(&self.trouble);
+        let mut trouble = self.trouble.lock();
         trouble.paused_until = Some(Instant::now() + PAUSE);
         if !std::mem::replace(&mut trouble.is_told, true) {
             let reason = error.map_or_else(
@@ -352,7 +356,7 @@ impl Shared {
     }
 
     fn answers(&self) {
-        let mut trouble = lock(&self.trouble);
+        let mut trouble = self.trouble.lock();
         trouble.paused_until = None;
         if std::mem::take(&mut trouble.is_told) {
             tracing::info!("shared accounts are agreed upon again");
@@ -384,11 +388,6 @@ fn name(tenant: &Tenant) -> String {
         "" => "account".to_owned(),
         named => format!("account:{named}"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ async fn a_question_pays_what_it_has_cost_however_it_ends() {
             false => hold.unanswered(&due),
         }
         drop(hold);
-        let account = accounts.lock().account(&tenant).unwrap();
+        let account = accounts.book.lock().account(&tenant).unwrap();
         let spent = Amounts([20_000, 3, 7 + 4 + 9, 6 + 1]);
         assert_eq!(account.spent, spent, "{is_answered}");
         assert_eq!(account.aside, Amounts::default());
@@ -237,7 +237,7 @@ async fn names_that_spend_nothing_leave_nothing() {
         hold.unanswered(&due(0));
         drop(hold);
     }
-    let book = accounts.lock();
+    let book = accounts.book.lock();
     assert_eq!(book.sizes(), (0, 0));
     assert_eq!(book.swept, 0);
 }
@@ -254,7 +254,7 @@ async fn spend(accounts: &Arc<Accounts>, names: std::ops::Range<usize>) {
 async fn a_new_name_costs_the_same_however_many_there_are() {
     let accounts = accounts(1);
     spend(&accounts, 0..TENANTS_MAX).await;
-    assert_eq!(accounts.lock().sizes(), (TENANTS_MAX, TENANTS_MAX));
+    assert_eq!(accounts.book.lock().sizes(), (TENANTS_MAX, TENANTS_MAX));
     // Nobody can have an account forgotten by making up names.
     let refused = accounts
         .hold(&named(TENANTS_MAX), asks(1))
@@ -265,13 +265,13 @@ async fn a_new_name_costs_the_same_however_many_there_are() {
     assert_eq!(refused, Shortage::Strangers { again_in });
     let refused = accounts.hold(&named(0), asks(1)).await.err().unwrap();
     assert!(matches!(refused, Shortage::UsedUp { .. }), "{refused:?}");
-    assert_eq!(accounts.lock().swept, 0, "no account was looked at");
+    assert_eq!(accounts.book.lock().swept, 0, "no account was looked at");
 
     // Accounts of past periods go, a few with each call.
     tokio::time::advance(again_in).await;
     let news = 1000;
     spend(&accounts, TENANTS_MAX..TENANTS_MAX + news).await;
-    let book = accounts.lock();
+    let book = accounts.book.lock();
     assert_eq!(book.swept, SWEEP * news);
     let left = TENANTS_MAX + news - SWEEP * news;
     assert_eq!(book.sizes(), (left, left));
@@ -311,7 +311,7 @@ async fn whoever_comes_back_is_kept_once() {
         spend(&accounts, 0..7).await;
         tokio::time::advance(Duration::from_secs(61)).await;
     }
-    let (accounts, queue) = accounts.lock().sizes();
+    let (accounts, queue) = accounts.book.lock().sizes();
     assert_eq!(accounts, 7);
     assert!(queue <= 14, "{queue} entries for 7 accounts");
 }

@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use spechop_agent::Usage;
-use spechop_theory::{Estimate, wilson};
+use spechop_theory::{Interval, wilson};
 use spechop_types::{Owned, OwnedCache, Stage, Tenant};
 
 use super::compare::Found;
@@ -38,18 +38,18 @@ impl Findings {
     }
 
     /// The share of answers that differ; `None` before the first audit.
-    pub(crate) fn divergence(&self) -> Option<Estimate> {
+    pub(crate) fn divergence(&self) -> Option<Interval> {
         share(self.differing, self.audits)
     }
 
     /// The share of accepted guesses that were wrong; `None` before the first one.
-    pub(crate) fn false_acceptance(&self) -> Option<Estimate> {
+    pub(crate) fn false_acceptance(&self) -> Option<Interval> {
         share(self.false_accepts, self.accepts)
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far from 2^53")]
-fn share(some: u64, all: u64) -> Option<Estimate> {
+fn share(some: u64, all: u64) -> Option<Interval> {
     (all > 0).then(|| wilson(some as f64 / all as f64, all as f64))
 }
 
@@ -64,6 +64,8 @@ pub(super) enum NotDone {
     CutShort,
     /// The tenant wants nothing to be looked up but what an answer needs.
     Quiet,
+    /// It rests on what a client has left in place of a look-up.
+    LeftByClient,
     /// A part failed.
     Failed,
 }
@@ -75,6 +77,7 @@ impl NotDone {
             Self::Load => "load",
             Self::CutShort => "cut_short",
             Self::Quiet => "quiet",
+            Self::LeftByClient => "left_by_client",
             Self::Failed => "failed",
         }
     }
@@ -118,7 +121,7 @@ impl AuditCounts {
 
     /// What the audits of a tenant's questions have found.
     pub(crate) fn of(&self, tenant: &Tenant) -> Findings {
-        let known = lock(&self.by_tenant);
+        let known = self.by_tenant.lock();
         known
             .peek(&Owned::new(tenant, ()))
             .copied()
@@ -127,7 +130,7 @@ impl AuditCounts {
 
     /// What those of all questions have found.
     pub(crate) fn total(&self) -> Findings {
-        *lock(&self.total)
+        *self.total.lock()
     }
 
     pub(super) fn found(&self, tenant: &Tenant, found: Found) {
@@ -136,8 +139,8 @@ impl AuditCounts {
             false => "same",
         };
         self.meters.audits.get_or_create(&Ended { result }).inc();
-        lock(&self.total).add(found);
-        let mut known = lock(&self.by_tenant);
+        self.total.lock().add(found);
+        let mut known = self.by_tenant.lock();
         let key = Owned::new(tenant, ());
         let mut findings = known.remove(&key).unwrap_or_default();
         findings.add(found);
@@ -171,11 +174,6 @@ impl AuditCounts {
             meters.money.get_or_create(&of).inc_by(calls.cost.money.0);
         }
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, json};
 use spechop_proto::{AskRequest, AskResponse, VerifierMode, options};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Tenant;
@@ -13,6 +14,7 @@ use super::*;
 use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::server_state::scripted;
+use crate::tool_cache::{RETRIEVE, ToolCall};
 
 /// A server without doors.
 struct House {
@@ -197,6 +199,26 @@ async fn audits_are_bounded_and_respect_the_quiet() {
     quiet.audit(HOURS).await;
     assert_eq!(quiet.found().audits, 0);
     assert!(quiet.counted("spechop_audits_total{result=\"quiet\"} 1"));
+}
+
+/// The audit would look up elsewhere what the client has left.
+#[tokio::test(start_paused = true)]
+async fn what_rests_on_an_output_of_a_client_is_not_audited() {
+    let toml = format!("{ALL}[server]\ntool_outputs = 4\n");
+    let house = House::of(Script::steady(&[true, true], 10, 100, 5), &toml);
+    let answer = house.ask(1).await;
+    let query = answer.hops[1].sub_question.clone();
+    let call = ToolCall {
+        tool: RETRIEVE.to_owned(),
+        arguments: Map::from_iter([("query".to_owned(), query.into())]),
+    };
+    let output = json!([{ "id": "1", "text": "Something else." }]);
+    let cache = house.state.toolbox.tool_cache.as_ref().unwrap();
+    cache.put(&Tenant::default(), call, &output, HOURS).unwrap();
+    house.ask(1).await;
+    house.audit(HOURS).await;
+    assert_eq!(house.found().audits, 1, "the first question");
+    assert!(house.counted("spechop_audits_total{result=\"left_by_client\"} 1"));
 }
 
 /// An audit is no question: it needs no place, and nobody waits in line for one because of it.

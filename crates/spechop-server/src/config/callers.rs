@@ -11,7 +11,7 @@ use spechop_types::Tenant;
 use toml::{Table, Value};
 
 use super::InvalidConfig;
-use super::keys::{Keys, Mistake, Source};
+use super::keys::{Keys, Mistake, Source, line_of};
 use super::table::LIST as KEYS;
 use crate::jwt::{Issuer, KeySource};
 use crate::keys::{Behalf, Key, KeyHash, KeyName, PREFIX, RequestRate, Role};
@@ -69,9 +69,11 @@ impl Callers {
         self.questions_max.map_or(usual, NonZeroUsize::get)
     }
 
-    /// Whether more than one tenant may ask with these keys, or with tokens.
+    /// Whether more than one tenant may ask with these keys, or with tokens. A key that may only look after the
+    /// server takes no places.
     pub(crate) fn are_several_with(&self, keys: &[Key]) -> bool {
-        let mut tenants = keys.iter().map(|key| match &key.behalf {
+        let asking = keys.iter().filter(|key| key.roles.contains(&Role::Ask));
+        let mut tenants = asking.map(|key| match &key.behalf {
             Behalf::Of(tenant) => Some(tenant),
             Behalf::Anyone => None,
         });
@@ -170,7 +172,7 @@ fn issuer(keys: &mut Keys<'_>) -> Option<Issuer> {
     let issuer = Issuer {
         keys: match is_url {
             true => KeySource::Url(source),
-            false => KeySource::File(source.into()),
+            false => KeySource::File(keys.expanded(JWKS, &source)),
         },
         name: name?,
         audience: audience?,
@@ -252,8 +254,14 @@ fn rate_of(per_second: f64, burst: Option<u32>) -> RequestRate {
 fn written_in(path: &Path) -> Result<Vec<Table>, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    let table: Table = toml::from_str(&text)
-        .map_err(|error| format!("{} is not TOML: {}", path.display(), error.message().trim()))?;
+    let table: Table = toml::from_str(&text).map_err(|error| {
+        format!(
+            "{} is not TOML: line {}: {}",
+            path.display(),
+            line_of(&text, &error),
+            error.message().trim()
+        )
+    })?;
     let unknown: Vec<_> = table.keys().filter(|key| *key != KEYS).collect();
     if let Some(key) = unknown.first() {
         return Err(format!(

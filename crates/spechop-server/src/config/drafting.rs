@@ -1,6 +1,9 @@
 //! The drafter.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use spechop_draft::Patterns;
 
 use super::keys::Keys;
 use super::models::model;
@@ -25,7 +28,7 @@ pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: 
     Drafting {
         patterns: match file {
             _ if !by_patterns => PatternSource::None,
-            Some(file) => PatternSource::File(file),
+            Some(file) => PatternSource::File(checked(keys, file)),
             None => PatternSource::Shipped,
         },
         learns: keys.switch("drafter.learn"),
@@ -33,6 +36,20 @@ pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: 
         samples,
         writer: by_model.then(|| writer(keys, own, generator, samples)),
     }
+}
+
+/// The file of patterns, which is there and holds some.
+fn checked(keys: &mut Keys<'_>, file: PathBuf) -> PathBuf {
+    let read = fs::read_to_string(&file).map_err(|error| error.to_string());
+    let parsed = read.and_then(|json| Patterns::from_json(&json).map_err(|e| e.to_string()));
+    if let Err(problem) = parsed {
+        let problem = format!(
+            "{}: {problem}; `spechop patterns mine` makes such a file",
+            file.display()
+        );
+        keys.mistake("drafter.patterns", problem);
+    }
+    file
 }
 
 /// Who writes drafts, checked against what it can.

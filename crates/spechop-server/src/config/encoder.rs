@@ -7,6 +7,7 @@ use spechop_web::{EmbeddingForm, HttpEncoderOptions};
 use super::keys::Keys;
 use super::models::api_key;
 use super::read::{chosen_encoder, must_be_pulled};
+use super::target::must_be_usable;
 use super::{Encoder, EncoderKind};
 use crate::Env;
 
@@ -54,14 +55,61 @@ fn http(keys: &mut Keys<'_>, env: &Env, form: Option<EmbeddingForm>) -> Option<H
             keys.mistake(key, "an encoder behind HTTP needs it");
         }
     }
+    let is_there = url.is_some();
     let (url, model) = (url.unwrap_or_default(), model.unwrap_or_default());
     let mut options = HttpEncoderOptions::new(url, form, model, width);
+    options.service.set_time_limit(time_limit);
     let endpoint = &mut options.service.endpoint;
     endpoint.key = variable.and_then(|name| api_key(keys, "encoder.api_key_env", &name, env));
-    endpoint.time_limit = time_limit;
+    if is_there {
+        must_be_usable(keys, "encoder", endpoint);
+    }
     let [query_prefix, passage_prefix] = prefixes;
     options.query_prefix = query_prefix.unwrap_or(options.query_prefix);
     options.passage_prefix = passage_prefix.unwrap_or(options.passage_prefix);
     (options.batch, options.at_once) = (batch, at_once);
     Some(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An encoder behind HTTP as these lines describe it, or what is wrong with them.
+    fn read(lines: &str) -> Result<HttpEncoderOptions, Vec<String>> {
+        let env = Env::default();
+        let table = format!("[encoder]\nkind = \"tei\"\nmodel = \"m\"\n{lines}");
+        let mut keys = Keys::new([], &env, "c.toml".into(), table.parse().unwrap());
+        let read = encoder(&mut keys, Path::new("data"), &env);
+        let mistakes = keys.finish();
+        match read.kind {
+            EncoderKind::Http(options) if mistakes.is_empty() => Ok(*options),
+            _ => Err(mistakes.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    #[test]
+    fn a_call_has_the_time_of_one_request_at_least() {
+        let url = "url = \"http://127.0.0.1:8080/embed\"";
+        for (lines, attempt, total) in [("", 10, 30), ("ms_max = 60000", 60, 60)] {
+            let service = read(&format!("{url}\n{lines}")).unwrap().service;
+            assert_eq!(service.endpoint.time_limit.as_secs(), attempt);
+            assert_eq!(service.total.as_secs(), total);
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_asked_is_told_before_the_start() {
+        for (lines, told) in [
+            (
+                "url = \"127.0.0.1:8080\"",
+                "encoder.url (c.toml): the base URL of encoder is unusable",
+            ),
+            ("", "encoder.url (default): an encoder behind HTTP needs it"),
+        ] {
+            let mistakes = read(lines).expect_err(lines);
+            assert_eq!(mistakes.len(), 1, "{lines}: {mistakes:?}");
+            assert!(mistakes[0].starts_with(told), "{lines}: {mistakes:?}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::InvalidConfig;
 use super::nearest::nearest;
 use super::table::{self, Key, Kind, LIST};
+use super::variable::{is_of_service, variable};
 use crate::Env;
 
 /// Where a setting was written.
@@ -257,8 +258,16 @@ impl<'a> Keys<'a> {
 
     /// A path; a leading `~/` means the home folder.
     pub(super) fn path(&mut self, key: &str) -> Option<PathBuf> {
-        let env = self.env;
-        self.text(key).map(|path| env.expand(&path))
+        let path = self.text(key)?;
+        Some(self.expanded(key, &path))
+    }
+
+    /// The same, of a text that was found to be one.
+    pub(super) fn expanded(&mut self, key: &str, path: &str) -> PathBuf {
+        if path.starts_with("~/") && self.env.get("HOME").is_none() {
+            self.mistake(key, "HOME is not set: write the path without ~/");
+        }
+        self.env.expand(path)
     }
 
     /// One of the words of the table, as these are meant.
@@ -337,10 +346,11 @@ impl<'a> Keys<'a> {
         }
         let variables: BTreeSet<_> = names().map(variable).collect();
         let sections: BTreeSet<_> = names().filter_map(|key| key.split('.').next()).collect();
-        // Other SPECHOP_ variables are not ours to judge: Kubernetes sets some for every service.
+        // Other SPECHOP_ variables are not ours to judge.
         for section in sections {
             for name in self.env.names(&format!("{}_", variable(section))) {
-                if !variables.contains(name) {
+                let value = self.env.get(name).unwrap_or_default();
+                if !variables.contains(name) && !is_of_service(name, value) {
                     let hint = nearest(name, variables.iter().map(String::as_str));
                     unknown.push((name.to_owned(), Source::Variable(name.to_owned()), hint));
                 }
@@ -406,7 +416,11 @@ impl<'a> Keys<'a> {
             return Some((Value::String(value.clone()), Source::Flag(flag.clone())));
         }
         let name = variable(key);
-        if let Some(value) = self.env.get(&name) {
+        let value = match table::find(key).is_some_and(|row| row.kind == Kind::Verbatim) {
+            true => self.env.verbatim(&name),
+            false => self.env.get(&name),
+        };
+        if let Some(value) = value {
             return Some((Value::String(value.to_owned()), Source::Variable(name)));
         }
         let value = self.written.get(key)?;
@@ -417,11 +431,8 @@ impl<'a> Keys<'a> {
 /// The settings of a file by their paths.
 pub(super) fn values_of(path: &Path, text: &str) -> Result<BTreeMap<String, Value>, InvalidConfig> {
     let table: Table = toml::from_str(text).map_err(|error| {
-        let line = error
-            .span()
-            .map_or(1, |span| text[..span.start].lines().count().max(1));
         InvalidConfig(vec![Mistake {
-            key: format!("line {line}"),
+            key: format!("line {}", line_of(text, &error)),
             source: Source::File(path.to_owned()),
             problem: format!("not TOML: {}", error.message().trim()),
             remedy: None,
@@ -432,9 +443,10 @@ pub(super) fn values_of(path: &Path, text: &str) -> Result<BTreeMap<String, Valu
     Ok(values)
 }
 
-/// `question.k` → `SPECHOP_QUESTION_K`.
-fn variable(key: &str) -> String {
-    format!("SPECHOP_{}", key.replace('.', "_").to_ascii_uppercase())
+/// The line at which a text is no TOML, from 1.
+pub(super) fn line_of(text: &str, error: &toml::de::Error) -> usize {
+    let start = error.span().map_or(0, |span| span.start);
+    text[..start].matches('\n').count() + 1
 }
 
 fn flatten(prefix: &str, table: Table, out: &mut BTreeMap<String, Value>) {

@@ -5,6 +5,7 @@ use spechop_web::Endpoint;
 
 use super::keys::Keys;
 use super::models::api_key;
+use super::target::must_be_usable;
 use crate::Env;
 
 /// Variables that everybody has, so that nobody misses them.
@@ -51,6 +52,7 @@ fn server(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Server {
         if is_used {
             endpoint.key =
                 variable.and_then(|name| api_key(keys, "target.mcp.api_key_env", &name, env));
+            must_be_usable(keys, "target.mcp", &endpoint);
         }
         return Server::Http(endpoint);
     }
@@ -190,6 +192,10 @@ mod tests {
             (
                 "url = \"http://h/\"\ntool = \"t\"\napi_key_env = \"NONE\"",
                 "NONE is not set",
+            ),
+            (
+                "url = \"127.0.0.1:8000/mcp\"\ntool = \"t\"",
+                "target.mcp.url (c.toml): the base URL of mcp is unusable",
             ),
         ] {
             let mistakes = read(text, &[]).unwrap_err();

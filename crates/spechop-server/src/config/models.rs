@@ -149,8 +149,11 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
     let name = keys.text(&key("model"));
     let variable = keys.text(&key("api_key_env"));
     let reasoning_effort = keys.text(&key("reasoning_effort"));
+    let opens_thoughts = keys.switch(&key("opens_thoughts"));
     let predicted_output = plans && keys.switch(&key("predicted_output"));
     let requests_max = keys.count(&key("requests_max"));
+    let silence = keys.millis(&key("silence_ms_max"));
+    let total = keys.millis(&key("total_ms_max"));
     let engine = match kind {
         Kind::NoOther => return None,
         Kind::Local => {
@@ -172,12 +175,21 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
                     keys.mistake(&key(name), "kind = \"openai\" needs it");
                 }
             }
+            let has_url = base_url.is_some();
             let mut endpoint =
                 Endpoint::new(base_url.unwrap_or_default(), name.unwrap_or_default());
             endpoint.key = variable.and_then(|name| api_key(keys, &key("api_key_env"), &name, env));
             endpoint.reasoning_effort = reasoning_effort;
+            endpoint.opens_thoughts = opens_thoughts;
             endpoint.predicted_output = predicted_output;
             endpoint.requests_max = requests_max;
+            (endpoint.limits.silence, endpoint.limits.total) = (silence, total);
+            if has_url && let Err(wrong) = endpoint.check_url() {
+                keys.mistake(&key("base_url"), wrong.to_string());
+            }
+            if let Err(wrong) = endpoint.check_key() {
+                keys.mistake(&key("api_key_env"), wrong.to_string());
+            }
             Engine::OpenAi(endpoint)
         }
     };

@@ -1,5 +1,6 @@
 //! The table of keys as texts: the example file and the reference.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::table::{DefaultValue, Key, SECTIONS, Section};
@@ -60,11 +61,14 @@ pub fn reference() -> String {
             .iter()
             .map(|name| format!("`[{name}]`"))
             .collect();
-        text += &format!("\n## {}\n\n", names.join(", "));
-        if !section.doc.is_empty() {
-            text += &format!("{}\n\n", cell(section.doc));
+        text += &format!("\n## {}\n", names.join(", "));
+        for paragraph in paragraphs(section.doc) {
+            text += &match paragraph.is_entry {
+                true => format!("* {}\n", paragraph.text),
+                false => format!("\n{}\n", paragraph.text),
+            };
         }
-        text += "| key | value | default | live | about |\n|---|---|---|---|---|\n";
+        text += "\n| key | value | default | live | about |\n|---|---|---|---|---|\n";
         for key in groups.into_iter().flatten() {
             let default = match key.default {
                 DefaultValue::Is(value) => format!("`{value}`"),
@@ -99,8 +103,68 @@ fn lines(text: &mut String, doc: &[&str]) {
     }
 }
 
-/// Lines as one, in a table of Markdown.
+/// Sentences of a documentation, or one entry of a list in it.
+struct Paragraph {
+    is_entry: bool,
+    text: String,
+}
+
+/// The paragraphs of a documentation, each as one line of Markdown.
+/// An entry of a list is indented and begins with a word in quotation marks.
+fn paragraphs(doc: &[&str]) -> Vec<Paragraph> {
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    for line in doc {
+        let (is_entry, begins) = (line.starts_with("   "), line.starts_with("   \""));
+        let words: Vec<_> = line.split_whitespace().map(word).collect();
+        let text = words.join(" ");
+        match paragraphs.last_mut() {
+            Some(last) if last.is_entry == is_entry && !begins => {
+                last.text.push(' ');
+                last.text += &text;
+            }
+            _ => paragraphs.push(Paragraph { is_entry, text }),
+        }
+    }
+    paragraphs
+}
+
+/// A word as code if Markdown would take it for HTML.
+fn word(word: &str) -> Cow<'_, str> {
+    match word.starts_with('<') {
+        true => format!("`{word}`").into(),
+        false => word.into(),
+    }
+}
+
+/// Paragraphs in a table of Markdown.
 fn cell(doc: &[&str]) -> String {
-    let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
-    lines.join(" ").replace('|', "\\|").replace('<', "&lt;")
+    let paragraphs = paragraphs(doc).into_iter();
+    let texts: Vec<_> = paragraphs.map(|paragraph| paragraph.text).collect();
+    texts.join("<br>").replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_its_lines() {
+        let doc = [
+            " Who guesses:",
+            "   \"hot\"   a small index,",
+            "           or \"none\"",
+            "   \"none\"",
+            " By default a|b",
+            " \"hot\" in <dir>/hot or none",
+        ];
+        assert_eq!(
+            cell(&doc),
+            r#"Who guesses:<br>"hot" a small index, or "none"<br>"none"<br>By default a\|b "hot" in `<dir>/hot` or none"#
+        );
+        let reference = reference();
+        let section = reference.split("\n## `[target]`\n").nth(1);
+        let list = "\nWhere look-ups go:\n* \"index\" the passage index\n* \"web\" web search";
+        assert!(section.is_some_and(|section| section.starts_with(list)));
+        assert!(reference.contains("\n\nIf look-ups go elsewhere"));
+    }
 }

@@ -12,9 +12,6 @@ use super::{Drafting, schedule};
 use crate::reply::EVIDENCE_MAX;
 use crate::tuning::Free;
 
-/// The k of a server that chooses and has seen nothing yet.
-const K_FIRST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
-
 /// In a list of tenants: all of them.
 const EVERYBODY: &str = "*";
 
@@ -114,9 +111,9 @@ impl Questions {
 pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
     let usual = usual(keys);
     let k = match usual.k {
-        Some(K::Bounded(k)) => k,
-        // Until enough has been seen to choose one.
-        _ => K_FIRST,
+        Some(K::Bounded(k)) => k.get(),
+        // What the server chooses is never more than k_max.
+        _ => 0,
     };
     let questions = Questions {
         usual,
@@ -155,12 +152,7 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
         },
     };
     for (key, value, key_max, max) in [
-        (
-            "question.k",
-            k.get(),
-            "question.k_max",
-            questions.k_max.get(),
-        ),
+        ("question.k", k, "question.k_max", questions.k_max.get()),
         (
             "question.hop_budget",
             questions.usual.hop_budget.unwrap_or(0) as usize,

@@ -164,6 +164,12 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         target,
         index_dir,
     };
+    check_index(keys, &config);
+    config
+}
+
+/// The index must be there if anything looks into it.
+fn check_index(keys: &mut Keys<'_>, config: &Config) {
     let build = match keys.source("index.dir") {
         Source::Default => "spechop index build --corpus FOLDER".to_owned(),
         _ => format!(
@@ -177,7 +183,10 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
             let members = &config.speculator.cascade.members;
             members.contains(&SpeculatorKind::Index)
         }
-        _ => false,
+        SpeculatorKind::None
+        | SpeculatorKind::Llm
+        | SpeculatorKind::Hot
+        | SpeculatorKind::Memory => false,
     };
     let named = keys.source("index.dir") != Source::Default;
     // A hot subset is chosen from it.
@@ -193,7 +202,6 @@ pub(super) fn config(keys: &mut Keys<'_>, env: &Env) -> Config {
         );
         keys.mistake(LEXICAL_WEIGHT, problem);
     }
-    config
 }
 
 /// Where `spechop index build` puts an index, and the server looks for one, if nobody says where.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::keys::{Keys, Source};
+use super::keys::{Keys, Mistake, Source};
 use super::read::{config, valid};
-use super::{Config, InvalidConfig, Written, table};
+use super::{Callers, Config, InvalidConfig, Written, table};
 use crate::Env;
 
 /// What was written of the configuration that a server runs on.
@@ -52,15 +52,19 @@ impl Effective {
         (!self.path.as_os_str().is_empty()).then_some(&*self.path)
     }
 
-    /// Reads the file anew, whole. Keys that need a restart stay as they are. Blocks: files that the
-    /// configuration names are looked at.
+    /// Reads the file anew, whole. Keys that need a restart stay as they are. `before` may ask until now.
+    /// Blocks: files that the configuration names are looked at.
     ///
     /// # Errors
     ///
     /// Every mistake in it. Then nothing of it counts.
-    pub fn reread(&self, text: &str, env: &Env) -> Result<Reread, InvalidConfig> {
+    pub fn reread(&self, text: &str, env: &Env, before: &Callers) -> Result<Reread, InvalidConfig> {
         let values = super::keys::values_of(&self.path, text)?;
         let all = self.read(&values, env)?;
+        // A file that was cut off, or whose last key was taken away, must not open the server.
+        if before.wants_keys() && !all.callers.wants_keys() {
+            return Err(InvalidConfig(vec![self.opens()]));
+        }
         let (changed, waiting): (Vec<_>, Vec<_>) = self
             .differing(&values, env)
             .into_iter()
@@ -74,15 +78,25 @@ impl Effective {
         let values = values
             .map(|(path, value)| (path.clone(), value.clone()))
             .collect();
-        let config = self
-            .read(&values, env)
-            .map_err(|InvalidConfig(mut mistakes)| {
-                for mistake in &mut mistakes {
-                    mistake.problem += "; this holds until a restart takes up the rest of the file";
-                }
-                InvalidConfig(mistakes)
-            })?;
+        let mut keys = self.keys(&values, env);
+        let config = config(&mut keys, env);
+        let mut mistakes = keys.finish();
+        // The other keys were right at the start. What they name was opened then, and may be gone by now.
+        mistakes.retain(|mistake| table::is_live(&mistake.key));
+        let config = valid(config, mistakes)?;
         Ok(self.with(values, config, changed, waiting))
+    }
+
+    /// What is wrong with a file that lets everybody in.
+    fn opens(&self) -> Mistake {
+        Mistake {
+            key: table::LIST.to_owned(),
+            source: Source::File(self.path.clone()),
+            problem: "nobody would be asked for a key any more: restart the server to let everybody in, or \
+                      name an empty file in server.keys_file to let nobody in"
+                .to_owned(),
+            remedy: None,
+        }
     }
 
     fn with(

@@ -213,19 +213,43 @@ fn hidden(row: Option<&'static Key>, value: Value) -> Value {
             .map(|item| hidden(row, item))
             .collect::<Vec<_>>()
             .into(),
-        (_, Value::String(text)) => without_password(&text).into(),
+        (_, Value::String(text)) => without_passwords(&text).into(),
         (_, value) => value,
     }
 }
 
-/// An address without the name and password in it.
-fn without_password(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..host].rfind('@') {
-        Some(at) => format!("{scheme}://{HIDDEN}{}", &rest[at..]),
-        None => text.to_owned(),
+/// A text without the names and passwords of the addresses in it. A password may hold anything, also what ends
+/// an address or begins another one. So everything goes from the first `://` to the last `@`, and with it
+/// what stands between two addresses.
+fn without_passwords(text: &str) -> String {
+    let hidden = text.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.rsplit_once('@')?;
+        Some(format!("{scheme}://{HIDDEN}@{host}"))
+    });
+    hidden.unwrap_or_else(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_shows_its_password() {
+        for (text, shown) in [
+            ("query: ", "query: "),
+            ("me@example.org", "me@example.org"),
+            ("http://h:6334/a?b#c", "http://h:6334/a?b#c"),
+            ("https://me:pw@h/a", "https://hidden@h/a"),
+            ("y@z http://h/ x", "y@z http://h/ x"),
+            ("http://a:1,http://me:pw@b:2", "http://hidden@b:2"),
+            ("http://me:p,w@a,http://b", "http://hidden@a,http://b"),
+            ("x http://h/ pg://u:p@db  y", "x http://hidden@db  y"),
+            ("pg://u:p#w/a?b@c@h/db", "pg://hidden@h/db"),
+            ("pg://u:p w@db", "pg://hidden@db"),
+            ("pg://u:a://b@h", "pg://hidden@h"),
+            ("pg://u:a, b://c@h", "pg://hidden@h"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
     }
 }

@@ -181,26 +181,42 @@ fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
     if is_used && url.is_none() {
         keys.mistake("target.url", "kind = \"http\" needs it");
     }
+    let is_there = url.is_some();
     let mut options = HttpRetrieverOptions::new(url.unwrap_or_default());
     let variable = keys.text("target.api_key_env");
-    if is_used {
-        options.service.endpoint.key =
-            variable.and_then(|name| api_key(keys, "target.api_key_env", &name, env));
-    }
-    options.service.endpoint.time_limit = keys.millis("target.http_ms_max");
+    options
+        .service
+        .set_time_limit(keys.millis("target.http_ms_max"));
     options.with_tenant = keys.switch("target.with_tenant");
+    if is_used {
+        let endpoint = &mut options.service.endpoint;
+        endpoint.key = variable.and_then(|name| api_key(keys, "target.api_key_env", &name, env));
+        if is_there {
+            must_be_usable(keys, "target", endpoint);
+        }
+    }
     options
 }
 
+/// What no request can be sent to, or with, is told when the configuration is read, and not when the server opens.
+pub(super) fn must_be_usable(keys: &mut Keys<'_>, section: &str, endpoint: &Endpoint) {
+    for (key, checked) in [
+        ("url", endpoint.check_url()),
+        ("api_key_env", endpoint.check_key()),
+    ] {
+        if let Err(error) = checked {
+            keys.mistake(&format!("{section}.{key}"), error.to_string());
+        }
+    }
+}
+
 fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
-    let contact = keys.text("web.contact");
     let names = keys.list("web.providers").unwrap_or_default();
-    let proxy = proxy(keys, env, is_used);
-    let common = Common {
-        contact: contact.as_deref(),
-        proxy: proxy.as_ref(),
+    let pages = PageOptions {
+        proxy: proxy(keys, env, is_used),
+        ..pages(keys)
     };
-    let mut known = providers(keys, env, &common, is_used.then_some(&names[..]));
+    let mut known = providers(keys, env, &pages, is_used.then_some(&names[..]));
     let mut providers = Vec::new();
     for name in &names {
         match known.iter().position(|(known, _)| known == name) {
@@ -214,10 +230,6 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     if names.is_empty() {
         keys.mistake("web.providers", "somebody has to search");
     }
-    let pages = PageOptions {
-        proxy,
-        ..pages(keys, contact)
-    };
     Web {
         breaker: BreakerOptions {
             is_only: providers.len() == 1,
@@ -281,17 +293,12 @@ fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
     }
 }
 
-/// What all providers have in common.
-struct Common<'a> {
-    contact: Option<&'a str>,
-    proxy: Option<&'a Proxy>,
-}
-
-/// Every provider under its name. What it lacks is a mistake only if it is used.
+/// Every provider under its name: it is told who asks as the sites of `pages` are, on the same way. What it lacks is a
+/// mistake only if it is used.
 fn providers(
     keys: &mut Keys<'_>,
     env: &Env,
-    common: &Common<'_>,
+    pages: &PageOptions,
     used: Option<&[String]>,
 ) -> Vec<(&'static str, Provider)> {
     let endpoint = |keys: &mut Keys<'_>, usual: &Endpoint, wants_key: bool| {
@@ -311,9 +318,13 @@ fn providers(
                 variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
         }
         endpoint.time_limit = keys.millis(&key("ms_max"));
-        endpoint.contact = common.contact.map(str::to_owned);
+        endpoint.user_agent = Some(pages.user_agent.clone());
+        endpoint.contact.clone_from(&pages.contact);
         let is_direct = keys.switch(&key("direct"));
-        endpoint.proxy = common.proxy.filter(|_| !is_direct).cloned();
+        endpoint.proxy = pages.proxy.clone().filter(|_| !is_direct);
+        if is_used {
+            must_be_usable(keys, &format!("web.{name}"), &endpoint);
+        }
         endpoint
     };
     let searxng = SearxngOptions::default();
@@ -334,6 +345,7 @@ fn providers(
     let tavily = TavilyOptions::default();
     let tavily = TavilyOptions {
         endpoint: endpoint(keys, &tavily.endpoint, true),
+        text_chars_max: pages.text_chars_max,
         ..tavily
     };
     let serper = SerperOptions::default();
@@ -343,6 +355,7 @@ fn providers(
     let mediawiki = MediaWikiOptions::default();
     let mediawiki = MediaWikiOptions {
         endpoint: endpoint(keys, &mediawiki.endpoint, false),
+        text_chars_max: pages.text_chars_max,
         ..mediawiki
     };
     let slow = Rate::per_second(DUCKDUCKGO_PER_SECOND, NonZeroU32::MIN).ok();
@@ -363,7 +376,7 @@ fn providers(
     .collect()
 }
 
-fn pages(keys: &mut Keys<'_>, contact: Option<String>) -> PageOptions {
+fn pages(keys: &mut Keys<'_>) -> PageOptions {
     let ports = keys.list("web.ports").map(|ports| {
         let port = |text: &String| match text.parse::<u16>() {
             Ok(port) => Some(port),
@@ -383,7 +396,7 @@ fn pages(keys: &mut Keys<'_>, contact: Option<String>) -> PageOptions {
         ports: ports.unwrap_or_default(),
         allow: parsed(keys, "web.allow"),
         deny: parsed(keys, "web.deny"),
-        contact,
+        contact: keys.text("web.contact"),
         ..PageOptions::default()
     }
 }

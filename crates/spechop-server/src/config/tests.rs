@@ -118,6 +118,9 @@ fn what_the_server_chooses_can_be_fixed() {
         "[question]\nk = \"auto\"\nplan_ahead = \"auto\"\nchance_min = \"auto\"\ndrafts = \"auto\"";
     let free_of_all = free(auto);
     assert!(free_of_all.k && free_of_all.plan_ahead && free_of_all.gate && free_of_all.drafts);
+    // It chooses within the bound.
+    home.read("[question]\nk = \"auto\"\nk_max = 2", &[], &[])
+        .unwrap();
     let fixed = "[question]\nk = 4\nplan_ahead = false\nchance_min = 0.0\ndrafts = 2";
     assert_eq!(free(fixed), crate::tuning::Free::default());
 }
@@ -464,7 +467,7 @@ fn mistakes_name_their_key_their_source_and_the_remedy() {
             &[],
             "target.injected_latency.mean_ms (default): a spread needs a mean",
         ),
-        ("x", &[], "line 1 (c.toml): not TOML:"),
+        ("k=1\nk=2", &[], "line 2 (c.toml): not TOML: duplicate"),
     ] {
         let mistakes = home.mistakes(file, variables);
         assert_eq!(mistakes.len(), 1, "{mistakes:?}");

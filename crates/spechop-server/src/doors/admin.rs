@@ -8,7 +8,7 @@ use spechop_agent::Width;
 use spechop_proto as wire;
 use spechop_proto::json::WrongField;
 use spechop_sim::{Rules, WhatIf, what_if_while};
-use spechop_theory::Estimate;
+use spechop_theory::Interval;
 use spechop_types::{AnswerOptions, Owned};
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
@@ -250,7 +250,7 @@ fn audit(found: &Findings) -> wire::AuditFindings {
     }
 }
 
-fn estimate(estimate: Estimate) -> wire::Estimate {
+fn estimate(estimate: Interval) -> wire::Estimate {
     wire::Estimate {
         value: estimate.value,
         low: estimate.low,

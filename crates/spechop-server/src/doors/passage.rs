@@ -77,7 +77,7 @@ fn article(passage: &Passage) -> String {
         format!("<p><a rel=\"noreferrer noopener\" href=\"{url}\">{url}</a></p>")
     });
     let id = escaped(&passage.id);
-    format!("<p class=\"t\">{text}</p>{source}<p><small>{id}</small></p>")
+    format!("<p class=\"t\" dir=\"auto\">{text}</p>{source}<p><small>{id}</small></p>")
 }
 
 /// A page. The name of a passage may hold slashes, and the way to the style sheet goes up as many.
@@ -122,6 +122,7 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("a&quot;b"), "{html}");
+        assert!(html.contains("<p class=\"t\" dir=\"auto\">"), "{html}");
         let linked = Passage {
             url: Some("https://a.example/\"x".into()),
             ..passage

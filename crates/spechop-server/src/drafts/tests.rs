@@ -1,7 +1,6 @@
 //! What a drafter may say, and what survives a restart.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use spechop_types::{Chance, CommitKind, Observation, SubQuestion, Tokens};
 
 use super::*;
@@ -11,7 +10,7 @@ struct Says(Option<Vec<&'static str>>, Mutex<u32>);
 
 impl Drafter for Says {
     fn draft(&self, _: &DraftRequest<'_>) -> Vec<Draft> {
-        *self.1.lock().unwrap() += 1;
+        *self.1.lock() += 1;
         let texts = self.0.as_ref().expect("a drafter that panics");
         let draft = |text: &&str| Draft {
             sub_question: SubQuestion::new(text),
@@ -54,7 +53,7 @@ fn a_drafter_that_panics_is_not_asked_again() {
     for _ in 0..3 {
         assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
     }
-    assert_eq!(*drafter.drafter.1.lock().unwrap(), 1);
+    assert_eq!(*drafter.drafter.1.lock(), 1);
 }
 
 /// Takes at least a millisecond for a draft.

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use spechop_types::Tenant;
 
 use super::traffic::Traffic;
-use crate::state::{Purpose, Useless};
+use crate::state::{Persisted, Purpose, Useless};
 
-pub(super) const PURPOSE: Purpose = Purpose {
+const PURPOSE: Purpose = Purpose {
     content: "what answers came from",
     key: "speculator.traffic_file",
     format: 1,
@@ -38,7 +38,7 @@ pub struct Counted {
 /// Everything in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     format: u64,
     /// The least recently used first.
     counted: Vec<Counted>,
@@ -72,34 +72,37 @@ pub fn read_traffic(path: &Path) -> Result<Vec<Counted>, NoTraffic> {
     Ok(kept.counted)
 }
 
-/// Reads the file. False if it must not be written.
-pub(super) fn take_up(traffic: &Traffic, path: &Path) -> bool {
-    let kept: Kept = match PURPOSE.read(path) {
-        Ok(Some(kept)) => kept,
-        Ok(None) => return true,
-        Err(useless) => return PURPOSE.make_room(path, &useless),
-    };
-    let passages = kept.counted.len();
-    for counted in kept.counted {
-        traffic.resume(counted);
-    }
-    tracing::info!(passages, "resumed what answers came from");
-    true
-}
+impl Persisted for Traffic {
+    const PURPOSE: Purpose = PURPOSE;
 
-/// The last used counts, as many as the file has room for.
-pub(super) fn kept(traffic: &Traffic) -> Kept {
-    let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
-    let fits = |counted: &Counted| {
-        let left = room.checked_sub(ESCAPED * counted.passage.len() + ENTRY_BYTES);
-        room = left.unwrap_or(0);
-        left.is_some()
-    };
-    let counted = traffic.entries().into_iter().rev().take_while(fits);
-    let mut counted: Vec<_> = counted.collect();
-    counted.reverse();
-    Kept {
-        format: PURPOSE.format,
-        counted,
+    type Kept = Kept;
+
+    fn take_up(&self, kept: Kept, _: &Path) {
+        let passages = kept.counted.len();
+        for counted in kept.counted {
+            self.resume(counted);
+        }
+        tracing::info!(passages, "resumed what answers came from");
+    }
+
+    fn revision(&self) -> u64 {
+        self.changes()
+    }
+
+    /// The last used counts, as many as the file has room for.
+    fn kept(&self) -> Kept {
+        let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+        let fits = |counted: &Counted| {
+            let left = room.checked_sub(ESCAPED * counted.passage.len() + ENTRY_BYTES);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let counted = self.entries().into_iter().rev().take_while(fits);
+        let mut counted: Vec<_> = counted.collect();
+        counted.reverse();
+        Kept {
+            format: PURPOSE.format,
+            counted,
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! The hot subset that is searched, until another takes its place.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::RwLock;
 use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
 use spechop_store::{IndexError, IndexRetriever, LexicalWeight, PassageIndex};
 use spechop_types::Passage;
@@ -60,18 +61,14 @@ impl HotSubset {
         let (passages, dir) = (index.rows(), self.dir.display());
         tracing::info!(part = "hot subset", passages, %dir, "index opened");
         let fresh = IndexRetriever::new(Arc::clone(&self.encoder), Arc::new(index))?;
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let old = open.replace(Arc::new(fresh));
-        drop(open);
+        let old = self.open.write().replace(Arc::new(fresh));
         // Not under the lock: its threads end with it, unless a search still has it.
         drop(old);
         Ok(())
     }
 
     fn current(&self) -> Option<Arc<IndexRetriever>> {
-        // Nothing panics while it is held.
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.clone()
+        self.open.read().clone()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use spechop_types::{Hop, Owned, OwnedCache, Passage, Tenant, canonical};
 
 use super::kept::Counted;
@@ -45,7 +46,7 @@ impl Traffic {
             return;
         }
         let key = Owned::new(tenant, Arc::clone(&passage.id));
-        let mut counted = self.lock();
+        let mut counted = self.counted.lock();
         match counted.get(&key) {
             Some(answers) => *answers = answers.saturating_add(1),
             None => drop(counted.insert(key, 1)),
@@ -62,13 +63,13 @@ impl Traffic {
             && self.counts_for(&before.tenant)
         {
             let key = Owned::new(&before.tenant, before.passage);
-            self.lock().insert(key, before.answers);
+            self.counted.lock().insert(key, before.answers);
         }
     }
 
     /// All counts, the least recently used first.
     pub(super) fn entries(&self) -> Vec<Counted> {
-        let counted = self.lock();
+        let counted = self.counted.lock();
         let entry = |(key, answers): (&Owned<Arc<str>>, &u64)| Counted {
             tenant: key.tenant.clone(),
             passage: Arc::clone(&key.item),
@@ -80,7 +81,7 @@ impl Traffic {
     /// The counts of all tenants that are counted, by passage.
     pub(super) fn counts(&self) -> BTreeMap<Arc<str>, u64> {
         let mut counts = BTreeMap::new();
-        for (key, answers) in self.lock().iter() {
+        for (key, answers) in self.counted.lock().iter() {
             let sum = counts.entry(Arc::clone(&key.item)).or_insert(0_u64);
             *sum = sum.saturating_add(*answers);
         }
@@ -94,11 +95,6 @@ impl Traffic {
 
     fn counts_for(&self, tenant: &Tenant) -> bool {
         Questions::names(&self.tenants, tenant)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OwnedCache<Arc<str>, u64>> {
-        // Nothing panics while it is held.
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

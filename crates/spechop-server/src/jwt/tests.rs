@@ -1,6 +1,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::*;
 
@@ -24,9 +25,9 @@ fn issuer() -> Issuer {
 
 /// Tokens of this issuer, whose keys are these.
 fn tokens(issuer: Issuer, keys: &Value) -> Tokens {
-    let tokens = Tokens::new(issuer);
+    let tokens = Tokens::new(issuer, None);
     let keys = KeySet::parse(keys.to_string().as_bytes()).unwrap();
-    *tokens.keys.write().unwrap() = Some(Arc::new(keys));
+    *tokens.known.write() = Some(Known::now(keys));
     tokens
 }
 
@@ -149,10 +150,11 @@ fn what_a_token_must_say() {
 #[test]
 fn roles_are_words_of_a_claim_wherever_it_is() {
     let told = |roles_claim: &str, claims: Value| {
-        let tokens = Tokens::new(Issuer {
+        let issuer = Issuer {
             roles_claim: roles_claim.to_owned(),
             ..issuer()
-        });
+        };
+        let tokens = Tokens::new(issuer, None);
         let mut claims = claims.as_object().unwrap().clone();
         claims.insert("sub".to_owned(), json!("me"));
         tokens.bearer(&claims).unwrap().roles.contains(&Role::Admin)
@@ -227,6 +229,70 @@ fn a_set_of_keys_holds_what_signatures_can_be_checked_with() {
     for text in ["", "{}", "[]", "{\"keys\": 1}", "{\"keys\": {}}", "\u{0}"] {
         assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
     }
+}
+
+#[test]
+fn keys_stay_known_as_long_as_they_are_at_the_same_place() {
+    let (keys, list) = made();
+    let token = &list[0].2;
+    let before = tokens(issuer(), &keys);
+    let after = |change: &dyn Fn(&mut Issuer)| {
+        let mut issuer = issuer();
+        change(&mut issuer);
+        Tokens::new(issuer, Some(&before)).check(token)
+    };
+    assert!(after(&|issuer| issuer.leeway = Duration::from_secs(61)).is_ok());
+    let elsewhere = "https://id.example.org/others";
+    let others = after(&|issuer| issuer.keys = KeySource::Url(elsewhere.to_owned()));
+    assert_eq!(others, Err(TokenError::NoKeys));
+}
+
+/// As if the operator withdrew a key and changed `[jwt]` in one go.
+#[test]
+fn a_file_of_keys_is_read_by_whoever_begins_anew() {
+    let (keys, list) = made();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    fs::write(&path, keys.to_string()).unwrap();
+    let issuer = Issuer {
+        keys: KeySource::File(path.clone()),
+        ..issuer()
+    };
+    let before = Tokens::new(issuer.clone(), None);
+    let after = || {
+        let issuer = Issuer {
+            leeway: Duration::from_secs(61),
+            ..issuer.clone()
+        };
+        Tokens::new(issuer, Some(&before)).check(&list[0].2)
+    };
+    assert!(after().is_ok());
+    fs::write(&path, "{}").unwrap();
+    assert!(after().is_ok(), "a file without keys takes nothing away");
+    let others = json!({ "keys": [keys["keys"][2]] });
+    fs::write(&path, others.to_string()).unwrap();
+    assert!(after().is_err(), "it was withdrawn");
+}
+
+/// As if other callers were taken up every minute, which begins the waiting anew.
+#[tokio::test(start_paused = true)]
+async fn whoever_begins_anew_does_not_put_the_next_look_off() {
+    let (keys, list) = made();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    fs::write(&path, keys.to_string()).unwrap();
+    let issuer = Issuer {
+        keys: KeySource::File(path.clone()),
+        ..issuer()
+    };
+    let tokens = Tokens::new(issuer, None);
+    let others = json!({ "keys": [keys["keys"][2]] });
+    fs::write(&path, others.to_string()).unwrap();
+    assert!(tokens.check(&list[0].2).is_ok());
+    for _ in 0..11 {
+        let _ = timeout(Duration::from_mins(1), tokens.keep_fresh()).await;
+    }
+    assert!(tokens.check(&list[0].2).is_err(), "it was withdrawn");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Shared entries that may be out of reach: said once, and then left alone for a while.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
 use spechop_types::{Owned, Tenant};
 use tokio::time::Instant;
@@ -42,17 +43,12 @@ impl Reachable {
         &self,
         call: impl Future<Output = Result<T, PortError>>,
     ) -> Result<T, PortError> {
-        if let Some(error) = self.lock().pause() {
+        if let Some(error) = self.line.lock().pause() {
             return Err(error);
         }
         let answer = call.await;
-        self.lock().hears(answer.as_ref().err());
+        self.line.lock().hears(answer.as_ref().err());
         answer
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        // Nothing panics while it is held.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

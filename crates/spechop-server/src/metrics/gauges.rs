@@ -4,16 +4,80 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use spechop_sched::{Backend, Cores};
-use spechop_types::Tenant;
+use spechop_types::{Refusal, Tenant};
 
 use crate::audit::Audits;
 use crate::cores::Load;
 use crate::places::Places;
 use crate::tuning::{Known, Tunings};
+
+/// Of a backend.
+type Read = fn(&Backend) -> u64;
+
+const GAUGES: [(&str, &str, Read); 6] = [
+    ("backend_capacity", "Calls that may run at once", |b| {
+        b.capacity() as u64
+    }),
+    (
+        "backend_running_authoritative",
+        "Needed calls that run",
+        |b| b.gauges().running_authoritative as u64,
+    ),
+    (
+        "backend_running_speculative",
+        "Calls that run and may be wasted",
+        |b| b.gauges().running_speculative as u64,
+    ),
+    (
+        "backend_waiting_authoritative",
+        "Needed calls that wait",
+        |b| b.gauges().waiting_authoritative as u64,
+    ),
+    (
+        "backend_waiting_speculative",
+        "Calls that wait and may be wasted",
+        |b| b.gauges().waiting_speculative as u64,
+    ),
+    (
+        "backend_speculative_places",
+        "Places open to speculation",
+        |b| b.gauges().speculative_places as u64,
+    ),
+];
+
+const COUNTERS: [(&str, &str, Read); 6] = [
+    ("backend_started", "Calls started", |b| b.gauges().started),
+    (
+        "backend_started_speculative",
+        "Calls started ahead of need, wasted or not",
+        |b| b.gauges().started_speculative,
+    ),
+    (
+        "backend_preempted",
+        "Speculative calls that had their turn and lost it",
+        |b| b.gauges().preempted,
+    ),
+    (
+        "backend_promoted",
+        "Speculative calls that became needed",
+        |b| b.gauges().promoted,
+    ),
+    (
+        "backend_joined",
+        "Calls that took an equal one's result",
+        |b| b.gauges().joined,
+    ),
+    (
+        "backend_pushed_back",
+        "Times that the backend asked for less",
+        |b| b.gauges().pushed_back,
+    ),
+];
 
 /// The scheduler's state, read when it is asked for.
 #[derive(Debug)]
@@ -21,93 +85,37 @@ pub(super) struct Backends(pub(super) Vec<Backend>);
 
 impl Collector for Backends {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        type Read = fn(&spechop_sched::Gauges) -> u64;
-        let capacity = ConstGauge::<u64>::new(0);
-        let mut family = encoder.encode_descriptor(
-            "backend_capacity",
-            "Calls that may run at once",
-            None,
-            capacity.metric_type(),
-        )?;
-        for backend in &self.0 {
-            let labels = [("backend", backend.name())];
-            let value = ConstGauge::new(backend.capacity() as u64);
-            value.encode(family.encode_family(&labels)?)?;
+        for (name, help, read) in GAUGES {
+            let samples = self.each(|backend| ConstGauge::new(read(backend)));
+            family(&mut encoder, name, help, samples)?;
         }
-        let gauges: [(&str, &str, Read); 5] = [
-            (
-                "backend_running_authoritative",
-                "Needed calls that run",
-                |g| g.running_authoritative as u64,
-            ),
-            (
-                "backend_running_speculative",
-                "Calls that run and may be wasted",
-                |g| g.running_speculative as u64,
-            ),
-            (
-                "backend_waiting_authoritative",
-                "Needed calls that wait",
-                |g| g.waiting_authoritative as u64,
-            ),
-            (
-                "backend_waiting_speculative",
-                "Calls that wait and may be wasted",
-                |g| g.waiting_speculative as u64,
-            ),
-            (
-                "backend_speculative_places",
-                "Places open to speculation",
-                |g| g.speculative_places as u64,
-            ),
-        ];
-        for (name, help, read) in gauges {
-            let gauge = ConstGauge::<u64>::new(0);
-            let mut family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            for backend in &self.0 {
-                let labels = [("backend", backend.name())];
-                let value = ConstGauge::new(read(&backend.gauges()));
-                value.encode(family.encode_family(&labels)?)?;
-            }
+        for (name, help, read) in COUNTERS {
+            let samples = self.each(|backend| ConstCounter::new(read(backend)));
+            family(&mut encoder, name, help, samples)?;
         }
-        let counters: [(&str, &str, Read); 6] = [
-            ("backend_started", "Calls started", |g| g.started),
-            (
-                "backend_started_speculative",
-                "Calls started ahead of need, wasted or not",
-                |g| g.started_speculative,
-            ),
-            (
-                "backend_preempted",
-                "Speculative calls that had their turn and lost it",
-                |g| g.preempted,
-            ),
-            (
-                "backend_promoted",
-                "Speculative calls that became needed",
-                |g| g.promoted,
-            ),
-            (
-                "backend_joined",
-                "Calls that took an equal one's result",
-                |g| g.joined,
-            ),
-            (
-                "backend_pushed_back",
-                "Times that the backend asked for less",
-                |g| g.pushed_back,
-            ),
-        ];
-        for (name, help, read) in counters {
-            let counter = ConstCounter::<u64>::new(0);
-            let mut family = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
-            for backend in &self.0 {
-                let labels = [("backend", backend.name())];
-                let value = ConstCounter::new(read(&backend.gauges()));
-                value.encode(family.encode_family(&labels)?)?;
-            }
-        }
-        self.encode_refused(encoder)
+        let refused = self.0.iter().flat_map(|backend| {
+            let refused = backend.gauges().refused;
+            Refusal::ALL.map(|why| {
+                let labels = [("backend", backend.name()), ("reason", why.as_str())];
+                (labels, ConstCounter::new(refused[why]))
+            })
+        });
+        family(
+            &mut encoder,
+            "backend_refused",
+            "Speculative calls that did not run, or not to their end, by reason",
+            refused,
+        )
+    }
+}
+
+impl Backends {
+    fn each<M>(
+        &self,
+        sample: impl Fn(&Backend) -> M,
+    ) -> impl Iterator<Item = ([(&str, &str); 1], M)> {
+        let backends = self.0.iter();
+        backends.map(move |backend| ([("backend", backend.name())], sample(backend)))
     }
 }
 
@@ -132,29 +140,8 @@ impl Collector for Machine {
             ),
         ];
         for (name, help, cores) in rows {
-            let gauge = ConstGauge::new(cores.as_cores());
-            let family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            gauge.encode(family)?;
-        }
-        Ok(())
-    }
-}
-
-impl Backends {
-    fn encode_refused(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let counter = ConstCounter::<u64>::new(0);
-        let mut family = encoder.encode_descriptor(
-            "backend_refused",
-            "Speculative calls that did not run, or not to their end, by reason",
-            None,
-            counter.metric_type(),
-        )?;
-        for backend in &self.0 {
-            for (why, times) in backend.gauges().refused.iter() {
-                let labels = [("backend", backend.name()), ("reason", why.as_str())];
-                let value = ConstCounter::new(times);
-                value.encode(family.encode_family(&labels)?)?;
-            }
+            let cores = ConstGauge::new(cores.as_cores());
+            single(&mut encoder, name, help, &cores)?;
         }
         Ok(())
     }
@@ -183,9 +170,8 @@ impl Collector for Room {
                 self.0.waiting(),
             ),
         ] {
-            let gauge = ConstGauge::new(number as u64);
-            let family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            gauge.encode(family)?;
+            let number = ConstGauge::new(number as u64);
+            single(&mut encoder, name, help, &number)?;
         }
         Ok(())
     }
@@ -210,24 +196,19 @@ impl Collector for Estimates {
         let known = self
             .tunings
             .known(&Tenant::default(), self.load.now(), false);
-        let gauge = ConstGauge::<f64>::new(0.0);
-        let mut family = encoder.encode_descriptor(
+        let samples = known.iter().flat_map(|known| {
+            quantities(known).map(|(quantity, value)| {
+                let speculator = known.speculator.as_str();
+                let labels = [("speculator", speculator), ("quantity", quantity)];
+                (labels, ConstGauge::new(value))
+            })
+        });
+        family(
+            &mut encoder,
             "estimate",
             "What the tuner has measured for the tenant without a name, by speculator and quantity",
-            None,
-            gauge.metric_type(),
-        )?;
-        for known in &known {
-            for (quantity, value) in quantities(known) {
-                let labels = [
-                    ("speculator", known.speculator.as_str()),
-                    ("quantity", quantity),
-                ];
-                let value = ConstGauge::new(value);
-                value.encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
+            samples,
+        )
     }
 }
 
@@ -275,17 +256,15 @@ impl Collector for Audited {
                 found.false_acceptance(),
             ),
         ] {
-            let gauge = ConstGauge::<f64>::new(0.0);
-            let mut family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            let Some(share) = share else { continue };
-            for (bound, value) in [
-                ("value", share.value),
-                ("low", share.low),
-                ("high", share.high),
-            ] {
-                let value = ConstGauge::new(value);
-                value.encode(family.encode_family(&[("bound", bound)])?)?;
-            }
+            let bounds = share.into_iter().flat_map(|share| {
+                [
+                    ("value", share.value),
+                    ("low", share.low),
+                    ("high", share.high),
+                ]
+            });
+            let samples = bounds.map(|(bound, value)| ([("bound", bound)], ConstGauge::new(value)));
+            family(&mut encoder, name, help, samples)?;
         }
         for (name, help, number) in [
             (
@@ -299,10 +278,32 @@ impl Collector for Audited {
                 found.false_accepts,
             ),
         ] {
-            let counter = ConstCounter::new(number);
-            let family = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
-            counter.encode(family)?;
+            single(&mut encoder, name, help, &ConstCounter::new(number))?;
         }
         Ok(())
     }
+}
+
+/// A metric without labels.
+pub(crate) fn single(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    sample: &impl EncodeMetric,
+) -> fmt::Result {
+    sample.encode(encoder.encode_descriptor(name, help, None, sample.metric_type())?)
+}
+
+/// A metric with a sample for each set of labels; without samples it is named nevertheless.
+fn family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, M)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+    for (labels, sample) in samples {
+        sample.encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_agent::{Stage, TraceEvent, TraceKind};
-use spechop_theory::TunerOptions;
+use spechop_sched::Millicores;
+use spechop_testkit::Script;
 use spechop_types::BranchId;
 
 use super::*;
-use crate::cores::Load;
-use crate::places::Room;
+use crate::server_state::scripted;
 
 const OPERATING: &str = include_str!("../../../../docs/OPERATING.md");
 
@@ -42,22 +41,12 @@ fn sources(folder: &Path) -> String {
     entries.map(text).collect()
 }
 
-#[test]
-fn the_documents_name_every_metric() {
-    let tunings = Tunings::new(TunerOptions::default(), NonZeroUsize::MIN);
-    let cores = Cores::new(spechop_sched::Millicores(1000));
-    let metrics = Metrics::new(Vec::new(), Some(cores));
-    let metrics = metrics.watching(
-        Places::new(Room::without_line(1, 1)),
-        Arc::new(tunings),
-        Load::of(Vec::new(), None),
-    );
-    let rules = crate::config::Audit {
-        share: 0.0,
-        per_hour: 1,
-    };
-    let audits = Audits::new(rules, metrics.audits.clone());
-    let text = metrics.auditing(Arc::new(audits)).text();
+#[tokio::test]
+async fn the_documents_name_every_metric() {
+    let (state, _) = scripted::state(Script::instant(1), "");
+    // The ports of that state compute nothing, so it has no cores to share.
+    let cores = Cores::new(Millicores(1000));
+    let text = state.metrics.text() + &Metrics::new(Vec::new(), Some(cores)).text();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let exposed: BTreeSet<_> = types
         .map(|line| {
@@ -77,9 +66,12 @@ fn the_documents_name_every_metric() {
     let source = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
     let is_gone = |name: &&String| {
         let name = name.trim_start_matches("spechop_");
-        // A counter has the one end, what is registered with a unit the other.
-        let name = name.trim_end_matches("_total").trim_end_matches("_seconds");
-        !source.contains(&format!("\"{name}\""))
+        // A counter is exposed with the one ending, what is registered with a unit with the other.
+        let name = name.trim_end_matches("_total");
+        let names = [name, name.trim_end_matches("_seconds")];
+        names
+            .iter()
+            .all(|name| !source.contains(&format!("\"{name}\"")))
     };
     let gone: Vec<_> = documented.iter().filter(is_gone).collect();
     assert!(

@@ -9,17 +9,22 @@
 //! [`Log::read_up`]).
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
 use spechop_proto::AskEvent;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::status::AskError;
+
+/// Readers of one question at the same time. Each costs something with every event, and a connection for as long
+/// as the question takes.
+pub(crate) const READERS_MAX: usize = 16;
 
 /// How much of the past is kept.
 #[derive(Clone, Debug)]
@@ -88,8 +93,10 @@ pub(crate) enum Forsaken {
 pub(crate) enum OffTheLog {
     /// There is no such event yet; this is the last one.
     Ahead { last: u64 },
-    /// What comes next is no longer kept; this is the first one that is.
-    Behind { first: u64 },
+    /// What comes after that number is no longer kept; this is the first one that is.
+    Behind { after: u64, first: u64 },
+    /// As many as may read it already.
+    TooManyReaders,
 }
 
 /// A question that is over, from its first event to its end.
@@ -159,12 +166,12 @@ impl Log {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.lock().end.is_some()
+        self.state.lock().end.is_some()
     }
 
     /// All of it, if it is over and nothing was forgotten.
     pub(crate) fn whole(&self) -> Option<Recording> {
-        let state = self.lock();
+        let state = self.state.lock();
         let error = match state.end.as_ref()? {
             End::Answered => None,
             End::Failed(error) => Some(Arc::clone(error)),
@@ -182,7 +189,7 @@ impl Log {
 
     /// The event that holds the answer.
     pub(crate) fn answer(&self) -> Option<Arc<AskEvent>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_answered = matches!(state.end, Some(End::Answered));
         let last = state.events.back().filter(|_| is_answered);
         last.map(|(event, _)| Arc::clone(event))
@@ -191,31 +198,35 @@ impl Log {
     /// Bytes that it keeps.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.state.lock().bytes
     }
 
     /// A reader of the events behind that number. Of a question that is over it finds the end in any
     /// case.
     pub(crate) fn attach(&self, after: u64) -> Result<u64, OffTheLog> {
-        let state = self.lock();
+        let state = self.state.lock();
         let (first, last) = (state.first(), state.last);
         if after > last {
             return Err(OffTheLog::Ahead { last });
         }
         if after + 1 < first {
-            return Err(OffTheLog::Behind { first });
+            return Err(OffTheLog::Behind { after, first });
         }
-        Ok(self.read_from(state, after))
+        self.read_from(state, after)
     }
 
     /// A reader of what comes from now on, or of the end.
-    pub(crate) fn attach_last(&self) -> u64 {
-        let state = self.lock();
+    pub(crate) fn attach_last(&self) -> Result<u64, OffTheLog> {
+        let state = self.state.lock();
         let last = state.last;
         self.read_from(state, last)
     }
 
-    fn read_from(&self, mut state: MutexGuard<'_, State>, after: u64) -> u64 {
+    fn read_from(&self, mut state: MutexGuard<'_, State>, after: u64) -> Result<u64, OffTheLog> {
+        let reading = state.readers.values().filter(|cursor| !cursor.is_cut);
+        if reading.count() >= READERS_MAX {
+            return Err(OffTheLog::TooManyReaders);
+        }
         let after = match state.end {
             Some(End::Answered) => after.min(state.last.saturating_sub(1)),
             Some(End::Failed(_)) | None => after,
@@ -236,12 +247,12 @@ impl Log {
         state.alone_since = None;
         drop(state);
         self.changed.notify_one();
-        id
+        Ok(id)
     }
 
     /// The reader goes away.
     pub(crate) fn detach(&self, id: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let gone = state.readers.remove(&id);
         if gone.is_some_and(|cursor| !cursor.is_cut) && state.is_alone() {
             state.alone_since = Some(Instant::now());
@@ -254,7 +265,7 @@ impl Log {
 
     /// What comes next for a reader.
     pub(crate) fn poll_next(&self, id: u64, context: &mut Context<'_>) -> Poll<Found> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         let first = state.first();
         let Some(cursor) = state.readers.get_mut(&id) else {
@@ -306,7 +317,7 @@ impl Log {
     pub(crate) async fn forsaken(&self, unread: Duration, linger: Duration) -> Forsaken {
         loop {
             let next = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let late = state.cut_late(unread);
                 match state.alone_since.map(|since| since + linger) {
                     Some(end) if end <= Instant::now() => {
@@ -327,7 +338,7 @@ impl Log {
     pub(crate) async fn read_up(&self, unread: Duration) -> bool {
         loop {
             let next = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let late = state.cut_late(unread);
                 let mut readers = state.readers.values();
                 if readers.all(|cursor| cursor.is_done || cursor.is_cut) {
@@ -377,7 +388,7 @@ impl Log {
     }
 
     fn wake_after(&self, act: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         act(&mut state);
         let readers = state.readers.values_mut();
         let wakers: Vec<_> = readers.filter_map(|cursor| cursor.waker.take()).collect();
@@ -387,16 +398,11 @@ impl Log {
         }
         self.changed.notify_one();
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let bytes = self.lock().bytes;
+        let bytes = self.state.lock().bytes;
         self.bounds.total.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
 //! Stories of questions on their way to whoever sends them off.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -105,7 +105,7 @@ impl Queue {
     /// Takes the spans of a question, all or none.
     pub(super) fn offer(&self, story: Story) {
         let more = story.len();
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let before = waiting.spans;
         let after = before.saturating_add(more);
         let lost = match (waiting.is_closed, after > WAITING_MAX) {
@@ -135,13 +135,13 @@ impl Queue {
     }
 
     fn is_short_of(&self, spans: usize) -> bool {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         !waiting.is_closed && waiting.spans < spans
     }
 
     /// The stories that have waited longest, with spans for one request or few more.
     pub(super) fn take(&self) -> Vec<Story> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let mut taken = Vec::new();
         let mut spans = 0;
         while spans < BATCH_MAX
@@ -156,13 +156,8 @@ impl Queue {
 
     /// Takes no more. What waits can still be taken off.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        self.waiting.lock().is_closed = true;
         self.changed.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics while it is held.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use parking_lot::Mutex;
 use spechop_agent::{Agent, Policy, Ports, Report, Settings, Width};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_testkit::{Script, ScriptedPorts};
@@ -35,7 +36,7 @@ impl Retriever for Overheard {
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
         let parent = call.trace_headers().next().map(|(_, value)| value);
-        self.heard.lock().unwrap().extend(parent);
+        self.heard.lock().extend(parent);
         self.inner.retrieve(call, query, limit).await
     }
 }
@@ -97,7 +98,7 @@ async fn play(script: Script, mut settings: Settings, limit: Duration) -> Played
         drop(record);
     }
     let spans = spans.queue().unwrap().taken();
-    let heard = std::mem::take(&mut *retriever.heard.lock().unwrap());
+    let heard = std::mem::take(&mut *retriever.heard.lock());
     Played {
         spans,
         report,

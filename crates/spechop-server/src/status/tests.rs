@@ -103,6 +103,11 @@ fn every_error_has_its_code_and_says_why() {
              place in vain; try again later (an operator can raise server.queue_ms or tenant.questions_max)",
         ),
         (
+            AskError::TooManyReaders { most: 16 },
+            Code::ResourceExhausted,
+            "16 readers follow this question, which is the most; try again later",
+        ),
+        (
             AskError::Unread {
                 limit: Duration::from_millis(1500),
             },

@@ -1,20 +1,22 @@
 //! Which calls the eligibility policy lets through ahead of need.
 
 use std::fs;
-use std::num::NonZeroU32;
-use std::sync::Mutex;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_agent::{Agent, Settings};
 use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
+use spechop_speculate::IndexGuesser;
 use spechop_testkit::{Alike, Script, ScriptedPorts};
 use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
 use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Env;
+use crate::backends::Backends;
 use crate::config::Engine;
 use crate::config::Written;
 use crate::cores;
@@ -81,6 +83,7 @@ async fn guesses(policy: &str) -> (bool, usize) {
         question: question(),
         hops: Vec::new(),
         sub_question: SubQuestion::new("q0 after nothing?"),
+        passages: NonZeroUsize::MIN,
         limit: NonZeroUsize::MIN,
     };
     let call = Call::new(Lane::Speculative, Chance::EVEN);
@@ -363,12 +366,12 @@ impl Retriever for Noting {
         query: &str,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        self.retrieved.lock().unwrap().push(call.lane());
+        self.retrieved.lock().push(call.lane());
         self.inner.retrieve(call, query, limit).await
     }
 
     async fn warm(&self, call: &Call, _: &str) -> Result<(), PortError> {
-        self.warmed.lock().unwrap().push(call.lane());
+        self.warmed.lock().push(call.lane());
         Ok(())
     }
 }
@@ -403,7 +406,7 @@ async fn no_look_up_retrieves_ahead_of_a_reading_that_is_denied() {
         let report = agent.answer(&question, &settings, &mut |_| {}).await;
         // The head's look-ups are made in full all the same.
         assert_eq!(*report.unwrap().answer, *"so fact 2", "{policy}");
-        let ahead = |lanes: &Mutex<Vec<Lane>>| lanes.lock().unwrap().contains(&Lane::Speculative);
+        let ahead = |lanes: &Mutex<Vec<Lane>>| lanes.lock().contains(&Lane::Speculative);
         assert_eq!(ahead(&noting.retrieved), retrieves, "{policy}");
         assert_eq!(ahead(&noting.warmed), warms, "{policy}");
     }

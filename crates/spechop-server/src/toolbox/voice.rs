@@ -1,6 +1,7 @@
 //! A language model of the configuration in each role that it may have, and what reads.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 
 use spechop_embed::{ReaderOptions, Room, SpanReader};
@@ -12,9 +13,9 @@ use spechop_ports::{Planner, Reader, Rewriter, Speculator, Vitals};
 use spechop_sched::Backend;
 use spechop_speculate::Samples;
 
-use super::{OpenError, span_reader};
+use super::OpenError;
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, Engine, GUESSES_MAX, Model, Style};
+use crate::config::{self, Config, Engine, GUESSES_MAX, Model, PASSAGES_MAX, Style};
 
 /// A model, how it is spoken to, and where its calls take their turns.
 #[derive(Clone)]
@@ -150,4 +151,15 @@ impl ReadBy {
         let reader = Arc::new(LlmReader::new(Arc::clone(&voice.model), style, limits));
         backends.reads(reader, &voice.backend, of)
     }
+}
+
+fn span_reader(
+    part: &'static str,
+    dir: &Path,
+    mut options: ReaderOptions,
+) -> Result<SpanReader, OpenError> {
+    options.passages_max = PASSAGES_MAX;
+    let reader = SpanReader::open(dir, &options).map_err(OpenError::of(part))?;
+    tracing::info!(part, model = reader.recipe().name, "model opened");
+    Ok(reader)
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::unfold;
+use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -135,7 +136,7 @@ impl Lines {
 
     /// A place in the book, if need be that of somebody idle.
     fn enter(&self) -> Option<LineHandle> {
-        let mut book = self.lock();
+        let mut book = self.shared.book.lock();
         let (id, gone) = match book.roster.enter() {
             Entry::Free(id) => (id, None),
             Entry::Instead(id, other) => (id, book.handles.remove(&other)),
@@ -157,7 +158,7 @@ impl Lines {
         loop {
             sleep(SWEEP.min(stall_max / 2)).await;
             let long_ago = Instant::now().checked_sub(stall_max);
-            let lines: Vec<_> = self.lock().handles.values().cloned().collect();
+            let lines: Vec<_> = self.shared.book.lock().handles.values().cloned().collect();
             for line in lines {
                 if line
                     .unread_since()
@@ -173,7 +174,7 @@ impl Lines {
     /// Hangs up on everybody whose requests have all been answered.
     pub(crate) fn dismiss_idle(&self) {
         let idle: Vec<_> = {
-            let mut book = self.lock();
+            let mut book = self.shared.book.lock();
             let idle = book.roster.take_idle();
             let handles = idle.iter().filter_map(|id| book.handles.remove(id));
             handles.collect()
@@ -194,7 +195,7 @@ impl Lines {
             return;
         }
         let most = {
-            let book = self.lock();
+            let book = self.shared.book.lock();
             // What those hold who have been hung up on is about to come back, whether or not they are
             // still in the book: it is nobody else's fault.
             let staying = book.handles.values().filter(|line| !line.is_hung_up());
@@ -220,16 +221,16 @@ impl Lines {
     }
 
     pub(super) fn began(&self, id: LineId) {
-        self.lock().roster.began(id);
+        self.shared.book.lock().roster.began(id);
     }
 
     pub(super) fn ended(&self, id: LineId) {
-        self.lock().roster.ended(id);
+        self.shared.book.lock().roster.ended(id);
         self.shared.room.notify_one();
     }
 
     pub(super) fn left(&self, id: LineId) {
-        let mut book = self.lock();
+        let mut book = self.shared.book.lock();
         book.roster.left(id);
         // It may hold the last handle to the others' book: dropped outside.
         let handle = book.handles.remove(&id);
@@ -248,15 +249,7 @@ impl Lines {
 
     /// Open connections.
     pub(crate) fn open(&self) -> usize {
-        self.lock().roster.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while it is held.
-        self.shared
-            .book
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.book.lock().roster.len()
     }
 }
 

@@ -9,6 +9,8 @@
 //! The services of gRPC are told apart here, the other paths say it themselves
 //! ([`Door`](super::doors::Door)).
 //!
+//! Whoever has sent too many requests may still finish and cancel questions: that frees places.
+//!
 //! In place of a key, a request may show a token of the operator's identity provider ([`crate::jwt`]).
 //!
 //! The key or token says on whose behalf the request comes: a `spechop-tenant` that differs is refused. What
@@ -17,12 +19,13 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
+use parking_lot::{Mutex, RwLock};
 use spechop_types::Tenant;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -38,6 +41,12 @@ use crate::keys::{Behalf, CheckError, Held, Key, RequestRate, Ring, Role, is_key
 
 /// Services that anybody may ask.
 const OPEN: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];
+
+/// Calls that free a place, and for which no limit of requests holds.
+const FREEING: [&str; 2] = [
+    "/spechop.v1.SpecHop/FinishNow",
+    "/spechop.v1.SpecHop/Cancel",
+];
 
 /// The service that takes the role `admin`.
 const ADMIN: &str = "/spechop.v1.Admin/";
@@ -106,6 +115,11 @@ pub(super) fn role_of_service(path: &str) -> Option<Role> {
     }
 }
 
+/// Whether the limits of its key and of its tenant hold for a call of gRPC.
+pub(super) fn is_rate_limited(path: &str) -> bool {
+    !FREEING.contains(&path)
+}
+
 impl Rules {
     /// Of these callers, with these keys. What was known of keys and tenants is known of them still.
     fn new(callers: Callers, keys: Vec<Key>, before: Option<&Self>) -> Self {
@@ -117,9 +131,10 @@ impl Rules {
             Arc::new(ring)
         });
         let tokens = callers.issuer.as_ref().map(|issuer| {
-            let same = before.and_then(|rules| rules.tokens.as_ref());
-            let same = same.filter(|tokens| tokens.issuer() == issuer);
-            same.map_or_else(|| Arc::new(Tokens::new(issuer.clone())), Arc::clone)
+            match before.and_then(|rules| rules.tokens.as_ref()) {
+                Some(same) if same.issuer() == issuer => Arc::clone(same),
+                other => Arc::new(Tokens::new(issuer.clone(), other.map(Arc::as_ref))),
+            }
         });
         let book = before.and_then(|rules| rules.tenants.as_ref());
         let book = book.map_or_else(Arc::default, |tenants| Arc::clone(&tenants.book));
@@ -162,7 +177,7 @@ impl Access {
     /// From now on these may ask. A request that was let in stays in. Blocks.
     pub(super) fn take_up(&self, callers: Callers) -> Result<(), InvalidConfig> {
         let keys = callers.read()?;
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.write();
         *now = Arc::new(Rules::new(callers, keys, Some(&now)));
         self.several.send_replace(now.are_several());
         self.changed.notify_one();
@@ -201,10 +216,10 @@ impl Access {
                 return false;
             }
         };
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.write();
         // Somebody may have taken up other callers meanwhile.
         if now.callers == before.callers && now.keys != keys {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             if seen.as_ref() != Some(&keys) {
                 *seen = Some(keys);
                 return true;
@@ -218,10 +233,11 @@ impl Access {
     }
 
     /// Lets a request in that takes this role, and writes into it on whose behalf it comes. Wrong keys are
-    /// answered slowly.
+    /// answered slowly, and all others kept to their limits if the request `is_rate_limited`.
     pub(super) async fn admit(
         &self,
         role: Option<Role>,
+        is_rate_limited: bool,
         line: Option<&LineHandle>,
         parts: &mut Parts,
     ) -> Result<(), AccessError> {
@@ -230,10 +246,14 @@ impl Access {
             return Ok(());
         };
         let rules = self.now();
+        let in_time = |tenant: &Tenant| match is_rate_limited {
+            true => rules.in_time(tenant),
+            false => Ok(()),
+        };
         let Some(ring) = &rules.ring else {
             // What is wrong with it the door says.
             let caller = caller(&parts.headers, &Extensions::new()).unwrap_or_default();
-            return rules.in_time(&caller.tenant);
+            return in_time(&caller.tenant);
         };
         let shown = match rules.shown(&sent?, ring).await {
             Ok(shown) => shown,
@@ -254,7 +274,9 @@ impl Access {
                 role: role.as_str(),
             });
         }
-        shown.in_time()?;
+        if is_rate_limited {
+            shown.in_time()?;
+        }
         let tenant = match shown.tenant() {
             Some(tenant) => {
                 only_of(tenant, &parts.headers)?;
@@ -263,10 +285,10 @@ impl Access {
             // What is wrong with the name the door says.
             None => match caller(&parts.headers, &Extensions::new()) {
                 Ok(caller) => caller.tenant,
-                Err(_) => return rules.in_time(&Tenant::default()),
+                Err(_) => return in_time(&Tenant::default()),
             },
         };
-        rules.in_time(&tenant)?;
+        in_time(&tenant)?;
         // For which span it asks it says itself: `caller` reads that.
         parts.extensions.insert(Caller {
             tenant,
@@ -276,8 +298,7 @@ impl Access {
     }
 
     fn now(&self) -> Arc<Rules> {
-        // Nothing panics while it is held.
-        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.now.read())
     }
 }
 
@@ -308,7 +329,7 @@ impl Shown {
         let Some(rate) = held.key.rate else {
             return Ok(());
         };
-        let mut bucket = held.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = held.bucket.lock();
         let taken = bucket.take(Instant::now(), rate.interval, rate.burst);
         taken.map_err(|again_in| AccessError::KeyTooFast {
             key: held.key.name.as_str().to_owned(),
@@ -352,7 +373,7 @@ impl Rules {
 impl Tenants {
     fn take(&self, tenant: &Tenant, now: Instant) -> Result<(), Duration> {
         let RequestRate { interval, burst } = self.rate;
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         if let Some(bucket) = book.buckets.get_mut(tenant) {
             return bucket.take(now, interval, burst);
         }
@@ -369,11 +390,6 @@ impl Tenants {
         let taken = bucket.take(now, interval, burst);
         book.buckets.insert(tenant.clone(), bucket);
         taken
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while it is held.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -435,6 +451,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_limit_holds_for_calls_that_free_a_place() {
+        for (call, expected) in [("Ask", true), ("FinishNow", false), ("Cancel", false)] {
+            let path = format!("/spechop.v1.SpecHop/{call}");
+            assert_eq!(is_rate_limited(&path), expected, "{call}");
+        }
+    }
+
     /// A flood of invented names takes no more memory than there is for it, and those who were there
     /// before keep what they have.
     #[tokio::test(start_paused = true)]
@@ -457,12 +481,12 @@ mod tests {
             tenants.take(&stranger, now).is_ok()
         });
         assert_eq!(strangers.count(), 2);
-        assert_eq!(tenants.lock().buckets.len(), TENANTS_MAX);
+        assert_eq!(tenants.book.lock().buckets.len(), TENANTS_MAX);
         tenants.take(&name(0), now).unwrap();
         assert!(tenants.take(&name(0), now).is_err());
         // Whoever has not asked for a while needs no bucket.
         let later = now + Duration::from_secs(10);
         tenants.take(&name(TENANTS_MAX), later).unwrap();
-        assert_eq!(tenants.lock().buckets.len(), 1);
+        assert_eq!(tenants.book.lock().buckets.len(), 1);
     }
 }

@@ -1,9 +1,12 @@
 //! What the transport tells in `GET /metrics`.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 
 /// Counters; clones count together.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,7 @@ pub(crate) struct Counts {
     closed: Family<Reason, Counter>,
     refused: Family<Reason, Counter>,
     not_accepted: Counter,
+    certificate_ends: Family<Which, Gauge>,
 }
 
 /// Why the server closed a connection.
@@ -37,6 +41,23 @@ struct Reason {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Which {
+    certificate: &'static str,
+}
+
+/// When the certificates in use end; `None` if there is none. Each is told for itself: an old one that does no
+/// harm must not hide another that ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    /// The server's own.
+    pub(super) server: Option<SystemTime>,
+    /// The first of those behind it.
+    pub(super) chain: Option<SystemTime>,
+    /// The last of the authorities of clients: until then somebody can come in.
+    pub(super) client_ca: Option<SystemTime>,
+}
+
 impl Counts {
     /// Counters that this registry tells.
     pub(crate) fn new(registry: &mut Registry) -> Self {
@@ -56,6 +77,13 @@ impl Counts {
             "Connections that the operating system could not hand over",
             counts.not_accepted.clone(),
         );
+        registry.register_with_unit(
+            "tls_certificate_expiration_timestamp",
+            "When a certificate in use ends, by its place; 0 if there is none",
+            Unit::Seconds,
+            counts.certificate_ends.clone(),
+        );
+        counts.certificates_end(Ends::default());
         counts
     }
 
@@ -78,5 +106,19 @@ impl Counts {
 
     pub(super) fn not_accepted(&self) {
         self.not_accepted.inc();
+    }
+
+    pub(super) fn certificates_end(&self, ends: Ends) {
+        for (certificate, end) in [
+            ("server", ends.server),
+            ("chain", ends.chain),
+            ("client_ca", ends.client_ca),
+        ] {
+            let since = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+            let seconds = since.unwrap_or_default().as_secs();
+            self.certificate_ends
+                .get_or_create(&Which { certificate })
+                .set(i64::try_from(seconds).unwrap_or(i64::MAX));
+        }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Door {
     pub(super) bytes_max: Option<usize>,
     /// What a key needs to be let in here, if there are keys; `None` for nothing, not even a key.
     pub(super) role: Option<Role>,
+    /// Whether the limits of its key and of its tenant hold for a request.
+    pub(super) is_rate_limited: bool,
     errors: ErrorForm,
 }
 
@@ -53,6 +55,7 @@ impl Door {
             is_form: false,
             bytes_max: None,
             role: Some(Role::Ask),
+            is_rate_limited: true,
             errors: ErrorForm::default(),
         }
     }
@@ -69,6 +72,14 @@ impl Door {
     /// tenants share.
     pub(crate) fn for_anybody(self) -> Self {
         Self { role: None, ..self }
+    }
+
+    /// Open to whoever has sent too many requests, too: it frees a place.
+    pub(crate) fn without_rate_limit(self) -> Self {
+        Self {
+            is_rate_limited: false,
+            ..self
+        }
     }
 
     /// With room for longer requests.
@@ -212,6 +223,8 @@ mod tests {
         assert_eq!(Door::get("/p/{*id}").documented(), "/p/{id}");
         assert_eq!(Door::get("/x").for_admins().role, Some(Role::Admin));
         assert_eq!(Door::get("/x").for_anybody().role, None);
+        assert!(Door::get("/x").is_rate_limited);
+        assert!(!Door::get("/x").without_rate_limit().is_rate_limited);
         assert!(doors.find(&Method::GET, "/v1/ask").is_none());
         assert_eq!(doors.methods("/metrics"), "GET, HEAD");
         assert_eq!(doors.methods("/v1/ask"), "POST");

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
+use percent_encoding::percent_decode_str;
 
 use super::accept::Lines;
 use super::access::{self, Access};
@@ -66,6 +67,10 @@ impl Guard {
         let bytes_max = door.and_then(|door| door.bytes_max);
         let path = parts.uri.path();
         let role = door.map_or_else(|| access::role_of_service(path), |door| door.role);
+        let is_rate_limited = door.map_or_else(
+            || access::is_rate_limited(path),
+            |door| door.is_rate_limited,
+        );
         // Before it waits for its turn: until then it would be held and not counted.
         let held = line.as_ref().map(|line| hold(line, &parts.headers));
         let held = held.transpose()?;
@@ -73,7 +78,9 @@ impl Guard {
             let (interval, burst) = (limits.request_interval, limits.request_burst);
             line.turn(interval, burst).await;
         }
-        self.access.admit(role, line.as_ref(), &mut parts).await?;
+        self.access
+            .admit(role, is_rate_limited, line.as_ref(), &mut parts)
+            .await?;
         // Whatever comes over a listener of ours has it.
         let (Some(line), Some(attended), Some(held)) = (line, attended, held) else {
             return Ok(next.run(Request::from_parts(parts, body)).await);
@@ -112,7 +119,13 @@ impl Guard {
                 return Err(TransportError::FromAPage);
             }
         }
-        let Some(door) = self.doors.find(&parts.method, parts.uri.path()) else {
+        let path = parts.uri.path();
+        // Doors take names out of a path, and names are texts.
+        if percent_decode_str(path).decode_utf8().is_err() {
+            let doors = self.doors.to_string();
+            return Err(TransportError::NoSuchPath { doors });
+        }
+        let Some(door) = self.doors.find(&parts.method, path) else {
             return self.check_grpc(parts).map(|()| None);
         };
         let reads = [Method::GET, Method::HEAD].contains(&parts.method);

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -220,7 +221,7 @@ impl LineHandle {
 
     /// A part of an answer is handed over now, and unread until the ticket is dropped.
     pub(super) fn hand_over(&self) -> Ticket {
-        let mut unread = self.lock_unread();
+        let mut unread = self.shared.unread.lock();
         unread.answers += 1;
         let number = unread.answers;
         unread.since.insert(number, Instant::now());
@@ -233,15 +234,7 @@ impl LineHandle {
 
     /// Since when the peer has let some part of an answer lie.
     pub(super) fn unread_since(&self) -> Option<Instant> {
-        self.lock_unread().since.values().min().copied()
-    }
-
-    fn lock_unread(&self) -> MutexGuard<'_, Unread> {
-        // Nothing panics while it is held.
-        self.shared
-            .unread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.unread.lock().since.values().min().copied()
     }
 
     /// Waits until the request that has just arrived may be taken up: `interval` after the one before,
@@ -269,8 +262,7 @@ impl LineHandle {
 async fn turn(bucket: &Mutex<Bucket>, interval: Duration, burst: u32) {
     let now = Instant::now();
     let turn = {
-        // Nothing panics while it is held.
-        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = bucket.lock();
         bucket.lend(now, interval, burst)
     };
     // A timer has ticks of a millisecond and waits for the next one, also if its time has come.
@@ -312,7 +304,7 @@ impl Drop for Held {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.line.lock_unread().since.remove(&self.number);
+        self.line.shared.unread.lock().since.remove(&self.number);
     }
 }
 

@@ -243,7 +243,11 @@ impl Transport {
         doors: Doors,
         stop: impl Future<Output = ()>,
     ) -> Result<(), TransportFailure> {
-        let tls = self.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
+        let tls = self.tls.clone().map(|files| {
+            let counts = self.lines.counts().clone();
+            Tls::open(files, counts).map(Arc::new)
+        });
+        let tls = tls.transpose()?;
         let access = Access::open(self.callers.clone(), self.follower.several.clone())?;
         let access = Arc::new(access);
         if access.wants_keys() && tls.is_none() && !address.ip().is_loopback() {

@@ -3,6 +3,7 @@
 //!
 //! Content is compared and not times: Kubernetes swaps a folder of links, which neither the time nor a
 //! watch of the file shows. If the new content cannot be used, the old one stays, and a warning says so.
+//! That a certificate ends soon is said once a day: it comes to an end without any change.
 //! Open connections keep what they were opened with. Sessions are resumed only under the configuration
 //! that began them, so nobody resumes under an authority that was taken away.
 
@@ -10,9 +11,10 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::RwLock;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,9 +22,15 @@ use rustls::server::{ServerConfig, WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::time::Time;
+
+use super::counts::{Counts, Ends};
+
+/// How often the log is told of a certificate that ends soon.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// How long before its end a certificate is worth a warning.
-const RENEW_WITHIN: Duration = Duration::from_secs(14 * 86_400);
+const RENEW_WITHIN: Duration = DAY.saturating_mul(14);
 
 /// The most bytes of a file. A chain has a few thousand, a bundle of authorities a few hundred thousand.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -88,52 +96,84 @@ impl fmt::Debug for Contents {
 /// TLS as it is now.
 pub(super) struct Tls {
     files: TlsFiles,
-    /// The last content that was looked at, and what new connections get.
-    current: RwLock<(Contents, TlsAcceptor)>,
+    counts: Counts,
+    current: RwLock<Current>,
+}
+
+/// What was taken up last.
+struct Current {
+    contents: Contents,
+    /// What new connections get.
+    acceptor: TlsAcceptor,
+    /// When the log was told how long its certificates are good; `None` if it was not yet.
+    told: Option<SystemTime>,
 }
 
 impl Tls {
     /// With what the files hold now. What is worth a warning goes to the log.
-    pub(super) fn open(files: TlsFiles) -> Result<Self, TlsError> {
-        let contents = files.read()?;
-        let config = contents.config(&files)?;
-        contents.warn(&files);
-        Ok(Self {
+    pub(super) fn open(files: TlsFiles, counts: Counts) -> Result<Self, TlsError> {
+        let current = RwLock::new(files.read()?.current(&files)?);
+        let tls = Self {
             files,
-            current: RwLock::new((contents, TlsAcceptor::from(config))),
-        })
+            counts,
+            current,
+        };
+        tls.warn();
+        Ok(tls)
     }
 
     /// For the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        // Nothing panics while it is held.
-        let current = self.current.read();
-        current.unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.current.read().acceptor.clone()
     }
 
     /// Reads the files, and takes up what they hold if it is something new. Blocks.
     pub(super) fn look_again(&self) {
-        let contents = match self.files.read() {
-            Ok(contents) => contents,
-            Err(error) => {
-                tracing::warn!(%error, "TLS stays as it was");
-                return;
-            }
+        if let Err(error) = self.take_up() {
+            tracing::warn!(%error, "TLS stays as it was");
+        }
+        self.warn();
+    }
+
+    fn take_up(&self) -> Result<(), TlsError> {
+        let contents = self.files.read()?;
+        if self.current.read().contents == contents {
+            return Ok(());
+        }
+        let new = contents.current(&self.files)?;
+        *self.current.write() = new;
+        tracing::info!(cert = %self.files.cert.display(), "TLS was read again");
+        Ok(())
+    }
+
+    fn warn(&self) {
+        for line in self.due(SystemTime::now()) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// What is to be said now of certificates that are out of date, or soon will be: at once of those that were
+    /// just taken up, and then once a day.
+    fn due(&self, now: SystemTime) -> Vec<String> {
+        let mut current = self.current.write();
+        let since = current.told.and_then(|told| now.duration_since(told).ok());
+        if since.is_some_and(|since| since < DAY) {
+            return Vec::new();
+        }
+        current.told = Some(now);
+        let ends = current.contents.ends(&self.files);
+        drop(current);
+        let of = |part: TlsPart| {
+            let all = ends.iter().filter(move |(its, ..)| *its == part);
+            all.map(|(.., end)| end.to_system_time())
         };
-        let current = self.current.read();
-        let is_new = current.unwrap_or_else(PoisonError::into_inner).0 != contents;
-        if !is_new {
-            return;
-        }
-        match contents.config(&self.files) {
-            Ok(config) => {
-                contents.warn(&self.files);
-                tracing::info!(cert = %self.files.cert.display(), "TLS was read again");
-                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                *current = (contents, TlsAcceptor::from(config));
-            }
-            Err(error) => tracing::warn!(%error, "TLS stays as it was"),
-        }
+        let mut cert = of(TlsPart::Cert);
+        self.counts.certificates_end(Ends {
+            server: cert.next(),
+            chain: cert.min(),
+            client_ca: of(TlsPart::ClientCa).max(),
+        });
+        said_of(&ends, now)
     }
 }
 
@@ -157,6 +197,16 @@ impl TlsFiles {
 }
 
 impl Contents {
+    /// As what counts from now on.
+    fn current(self, files: &TlsFiles) -> Result<Current, TlsError> {
+        let acceptor = TlsAcceptor::from(self.config(files)?);
+        Ok(Current {
+            contents: self,
+            acceptor,
+            told: None,
+        })
+    }
+
     fn config(&self, files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         let wrong_cert = |problem| error(TlsPart::Cert, &files.cert, problem);
         let wrong_key = |problem| error(TlsPart::Key, &files.key, problem);
@@ -200,35 +250,40 @@ impl Contents {
         Ok(Arc::new(config))
     }
 
-    /// What to say of certificates that are out of date, or soon will be.
-    fn dates(&self, files: &TlsFiles, now: SystemTime) -> Vec<String> {
+    /// When each certificate ends, with its file.
+    fn ends<'a>(&self, files: &'a TlsFiles) -> Vec<(TlsPart, &'a Path, Time)> {
+        let cert = Some((&self.cert, &files.cert));
         let client_ca = self.client_ca.as_ref().zip(files.client_ca.as_ref());
-        let parts = [(&self.cert, &files.cert)].into_iter().chain(client_ca);
-        let mut lines = Vec::new();
-        for (content, path) in parts {
+        let mut ends = Vec::new();
+        for (part, file) in [(TlsPart::Cert, cert), (TlsPart::ClientCa, client_ca)] {
+            let Some((content, path)) = file else {
+                continue;
+            };
             let all = certificates(content).unwrap_or_default();
             for one in all.iter().filter_map(|der| Certificate::from_der(der).ok()) {
                 let end = one.tbs_certificate().validity().not_after;
-                let file = path.display();
-                match end.to_system_time().duration_since(now) {
-                    Err(_) => lines.push(format!(
-                        "{file}: the certificate has been out of date since {end}: renew it"
-                    )),
-                    Ok(left) if left < RENEW_WITHIN => {
-                        lines.push(format!("{file}: the certificate ends on {end}: renew it"));
-                    }
-                    Ok(_) => {}
-                }
+                ends.push((part, path.as_path(), end));
             }
         }
-        lines
+        ends
     }
+}
 
-    fn warn(&self, files: &TlsFiles) {
-        for line in self.dates(files, SystemTime::now()) {
-            tracing::warn!("{line}");
+/// What to say of certificates that are out of date, or soon will be.
+fn said_of(ends: &[(TlsPart, &Path, Time)], now: SystemTime) -> Vec<String> {
+    let said = ends.iter().filter_map(|(_, path, end)| {
+        let file = path.display();
+        match end.to_system_time().duration_since(now) {
+            Err(_) => Some(format!(
+                "{file}: the certificate has been out of date since {end}: renew it"
+            )),
+            Ok(left) if left < RENEW_WITHIN => {
+                Some(format!("{file}: the certificate ends on {end}: renew it"))
+            }
+            Ok(_) => None,
         }
-    }
+    });
+    said.collect()
 }
 
 fn error(part: TlsPart, path: &Path, problem: String) -> TlsError {
@@ -260,6 +315,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
@@ -272,6 +328,18 @@ mod tests {
         params.not_after = date_time_ymd(year, 1, 1);
         let cert = params.self_signed(&key).unwrap();
         (cert.pem(), key.serialize_pem())
+    }
+
+    /// What the metrics say of this certificate is New Year's Day of this year.
+    fn assert_ends(registry: &Registry, certificate: &str, year: i32) -> SystemTime {
+        let end = date_time_ymd(year, 1, 1);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        let name = "tls_certificate_expiration_timestamp_seconds";
+        let seconds = u64::try_from(end.unix_timestamp()).unwrap();
+        let line = format!("{name}{{certificate=\"{certificate}\"}} {seconds}\n");
+        assert!(text.contains(&line), "{text}");
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
     fn files(dir: &Path) -> TlsFiles {
@@ -356,13 +424,13 @@ mod tests {
             key: key.into(),
             client_ca: None,
         };
-        assert_eq!(contents.dates(&files, year(49)), Vec::<String>::new());
-        let ten_days = Duration::from_secs(10 * 86_400);
+        let ends = contents.ends(&files);
+        assert_eq!(said_of(&ends, year(49)), Vec::<String>::new());
         for (now, words) in [
-            (year(50) - ten_days, "ends on 2020-01-01T00:00:00Z"),
+            (year(50) - 10 * DAY, "ends on 2020-01-01T00:00:00Z"),
             (year(51), "out of date since 2020-01-01T00:00:00Z"),
         ] {
-            let lines = contents.dates(&files, now);
+            let lines = said_of(&ends, now);
             assert!(lines.len() == 1 && lines[0].contains(words), "{lines:?}");
         }
         // It is served all the same: a clock may be wrong, and clients decide.
@@ -374,5 +442,52 @@ mod tests {
                 })
                 .is_ok()
         );
+    }
+
+    /// Nobody touches the files, and the server runs on.
+    #[test]
+    fn a_certificate_that_runs_out_is_told_once_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = TlsFiles {
+            client_ca: None,
+            ..files(dir.path())
+        };
+        let put = |year| {
+            let (cert, key) = pair(year);
+            fs::write(&files.cert, cert).unwrap();
+            fs::write(&files.key, key).unwrap();
+        };
+        put(2999);
+        let mut registry = Registry::default();
+        let tls = Tls::open(files.clone(), Counts::new(&mut registry)).unwrap();
+        let end = assert_ends(&registry, "server", 2999);
+        for (left, lines) in [(30_u32, 0), (20, 1), (19, 0), (18, 1)] {
+            let now = end - left * DAY / 2;
+            assert_eq!(tls.due(now).len(), lines, "{left} half days");
+        }
+        // A new one is looked at when it is taken up.
+        put(2998);
+        tls.look_again();
+        assert_ends(&registry, "server", 2998);
+    }
+
+    /// As while an authority is exchanged for another.
+    #[test]
+    fn an_old_certificate_hides_no_other_that_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
+        let put = |path: &Path, parts: [&str; 2]| fs::write(path, parts.concat()).unwrap();
+        let ((cert, key), (old, _), (new, _)) = (pair(2999), pair(2020), pair(2998));
+        put(&files.cert, [&cert, &old]);
+        put(&files.key, [&key, ""]);
+        put(&dir.path().join("ca.pem"), [&old, &new]);
+        let mut registry = Registry::default();
+        let tls = Tls::open(files.clone(), Counts::new(&mut registry)).unwrap();
+        for (certificate, year) in [("server", 2999), ("chain", 2020), ("client_ca", 2998)] {
+            assert_ends(&registry, certificate, year);
+        }
+        put(&files.cert, [&cert, ""]);
+        tls.look_again();
+        assert_ends(&registry, "chain", 1970);
     }
 }

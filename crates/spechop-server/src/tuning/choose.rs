@@ -233,6 +233,27 @@ impl Seen {
         choice
     }
 
+    /// Takes the last questions, played anew, for what is chosen from now on. `drafted` are those without
+    /// drafts and with them, at the best setting and at the best one with k = 2.
+    fn adopt(
+        &mut self,
+        choices: Choices,
+        drafted: Option<([WhatIf; 2], [WhatIf; 2])>,
+        options: &TunerOptions,
+    ) {
+        self.choices = choices;
+        let standard = self.choices.standard_targets();
+        let Drafts { best, narrow } = self.drafts;
+        self.drafts = match drafted {
+            Some((at_best, at_two)) => Drafts {
+                best: best.decide(&at_best, standard, options),
+                narrow: narrow.decide(&at_two, standard, options),
+            },
+            None => Drafts::default(),
+        };
+        self.weighed_at = self.hops;
+    }
+
     /// What a question of this k gets beside it.
     pub(super) fn settle(
         &self,
@@ -262,7 +283,7 @@ impl Tunings {
     ) -> Option<Choice> {
         settings.guess_chance = self.guess_chance(of);
         let mut choice = free.k.then(|| self.choose(of, load));
-        let mut tunings = self.lock();
+        let mut tunings = self.tunings.lock();
         let Some(seen) = tunings.seen.get(of) else {
             if let Some(choice) = &mut choice {
                 choice.k = choice.k.min(k_max);
@@ -296,7 +317,7 @@ impl Tunings {
         policy: Policy,
     ) -> Policy {
         let mut policy = policy;
-        if let Some(seen) = self.lock().seen.peek(of) {
+        if let Some(seen) = self.tunings.lock().seen.peek(of) {
             self.weigh_with(seen, free, 0.0, width, &mut policy);
         }
         policy
@@ -319,6 +340,7 @@ impl Tunings {
     #[cfg(test)]
     pub(crate) fn ahead(&self, of: &TuningOf) -> Ahead {
         let known = self
+            .tunings
             .lock()
             .seen
             .peek(of)
@@ -328,7 +350,7 @@ impl Tunings {
 
     /// Whether it is time to [play](Self::weigh) the last questions anew.
     pub(crate) fn is_weighing_due(&self, of: &TuningOf) -> bool {
-        let tunings = self.lock();
+        let tunings = self.tunings.lock();
         let seen = tunings.seen.peek(of);
         seen.is_some_and(|seen| Choices::are_due(seen.hops, seen.weighed_at))
     }
@@ -336,15 +358,10 @@ impl Tunings {
     /// Plays the last questions by every setting that `free` leaves of `policy`. **Computes** for a
     /// fraction of a second.
     pub(crate) fn weigh(&self, of: &TuningOf, free: Free, policy: Policy, orphan_ms: f64) {
-        let seen = self.lock();
-        let Some(wanted) = seen
-            .seen
-            .peek(of)
-            .map(|seen| seen.wanted(&self.options, 0.0))
-        else {
+        let wanted = |seen: &Seen| seen.wanted(&self.options, 0.0);
+        let Some(wanted) = self.tunings.lock().seen.peek(of).map(wanted) else {
             return;
         };
-        drop(seen);
         let mut history = self.history(of);
         history.keep_last(QUESTIONS_MAX);
         let rules = Rules {
@@ -353,56 +370,44 @@ impl Tunings {
             draft_chance: history.draft_chance(),
             ..Rules::new(Width::STANDARD, policy)
         };
-        let fixed = Fixed {
-            k: None,
-            ..free.fixed(None, &policy)
-        };
+        let fixed = free.fixed(None, &policy);
         let choices = Choices::of(&history, rules, self.options.k_max, fixed);
-        let now = choices.best(fixed, wanted).cloned();
-        let narrow = Fixed {
-            k: Some(TWO),
-            ..fixed
-        };
-        let narrow = choices.best(narrow, wanted).cloned();
-        let drafted = |at: &Option<Played>| Choices::drafted(&history, rules, at.as_ref()?);
-        let drafted = free.drafts.then(|| drafted(&now).zip(drafted(&narrow)));
-        let Owned { tenant, item } = of;
-        let mut tunings = self.lock();
+        let drafted = free.drafts.then(|| {
+            let drafted = |fixed| Choices::drafted(&history, rules, choices.best(fixed, wanted)?);
+            let narrow = Fixed {
+                k: Some(TWO),
+                ..fixed
+            };
+            drafted(fixed).zip(drafted(narrow))
+        });
+        let mut tunings = self.tunings.lock();
         let Some(seen) = tunings.seen.get(of) else {
             return;
         };
-        let before = seen.choices.best(fixed, wanted).cloned();
-        seen.choices = choices;
-        let standard = seen.choices.standard_targets();
-        let Drafts { best, narrow } = seen.drafts;
-        seen.drafts = match drafted.flatten() {
-            Some((at_best, at_two)) => Drafts {
-                best: best.decide(&at_best, standard, &self.options),
-                narrow: narrow.decide(&at_two, standard, &self.options),
-            },
-            None => Drafts::default(),
-        };
-        let drafts = seen.drafts;
-        seen.weighed_at = seen.hops;
+        let before = seen.choices.best(fixed, wanted).map(|best| best.plan_ahead);
+        seen.adopt(choices, drafted.flatten(), &self.options);
+        let (now, drafts) = (seen.choices.best(fixed, wanted).cloned(), seen.drafts);
         drop(tunings);
-        let said = |played: &Option<Played>| {
-            let played = played.as_ref();
-            played.map(|at| (at.k, at.plan_ahead, at.weighing.price_ms))
-        };
-        if let Some(now) = &now
-            && said(&before).map(|before| before.1) != Some(now.plan_ahead)
+        if let Some(now) = now
+            && before != Some(now.plan_ahead)
         {
-            tracing::info!(
-                %tenant,
-                speculator = item.as_str(),
-                k = now.k,
-                plan_ahead = now.plan_ahead,
-                least_chance = now.weighing.least(0.0).share(),
-                rel_lat = now.means.rel_lat,
-                target_calls = now.means.targets,
-                drafts = drafts.best.pay || drafts.narrow.pay,
-                "the last questions were played by every setting"
-            );
+            log_change(of, &now, drafts);
         }
     }
+}
+
+/// The best setting of all, said at first and when planning ahead begins or ceases to pay.
+fn log_change(of: &TuningOf, now: &Played, drafts: Drafts) {
+    let Owned { tenant, item } = of;
+    tracing::info!(
+        %tenant,
+        speculator = item.as_str(),
+        k = now.k,
+        plan_ahead = now.plan_ahead,
+        least_chance = now.weighing.least(0.0).share(),
+        rel_lat = now.means.rel_lat,
+        target_calls = now.means.targets,
+        drafts = drafts.best.pay || drafts.narrow.pay,
+        "the last questions were played by every setting"
+    );
 }

@@ -1,85 +1,47 @@
-//! Takes up what was learnt before, and writes down what is learnt.
-//!
-//! Nothing here is waited for by a question: files are read before the first one, and written on a
-//! thread that may block, every minute if anything was learnt, and once more when the last question has
-//! ended.
+//! Takes up what was learnt before, and says what is to be written down.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
 
 use spechop_types::Owned;
-use tokio::task::spawn_blocking;
 
 use super::Tunings;
 use super::identity::Identity;
 use super::kept::{Kept, PURPOSE};
 use crate::config::{Config, SpeculatorKind};
-use crate::state::{Writer, write_every_minute};
+use crate::state::{self, Persisted, Purpose};
 
-/// Keeps what a server learns in a file. Without one it does nothing.
-#[derive(Clone)]
-pub(crate) struct Keeper(Option<Arc<Inner>>);
+/// Keeps what a server learns in the file of the configuration.
+pub(crate) type Keeper = state::Keeper<Learning>;
 
-struct Inner {
-    writer: Writer,
+/// What a server learns, and what it is about.
+pub(crate) struct Learning {
     identities: BTreeMap<SpeculatorKind, Identity>,
     tunings: Arc<Tunings>,
 }
 
 impl Keeper {
-    /// Gives to `tunings` what the file of the configuration holds. If the file is of no use, the log says
-    /// so. One that could be ours is put aside; any other is left alone, and nothing is kept.
     pub(crate) async fn open(config: &Config, tunings: &Arc<Tunings>) -> Self {
-        let Some(path) = config.scheduler.state.clone() else {
-            return Self(None);
-        };
+        let file = config.scheduler.state.as_deref();
         let (config, tunings) = (config.clone(), Arc::clone(tunings));
-        let opened = spawn_blocking(move || {
+        let learning = move || {
             let identities = SpeculatorKind::ALL.map(|kind| (kind, Identity::of(kind, &config)));
-            let inner = Inner {
-                writer: Writer::new(PURPOSE, path),
+            Some(Arc::new(Learning {
                 identities: identities.into(),
                 tunings,
-            };
-            inner.take_up().then(|| Arc::new(inner))
-        });
-        match opened.await {
-            Ok(inner) => Self(inner),
-            Err(error) => {
-                tracing::warn!(%error, "what was learnt is not kept by this server");
-                Self(None)
-            }
-        }
-    }
-
-    /// Writes whenever it is time, for as long as it is polled.
-    pub(crate) async fn keep(&self) -> Infallible {
-        if self.0.is_none() {
-            return pending().await;
-        }
-        write_every_minute(|| self.save()).await
-    }
-
-    /// Writes what was learnt since the last time, if anything was.
-    pub(crate) async fn save(&self) {
-        let Some(inner) = self.0.clone() else { return };
-        // It ends by itself: a writing that is not waited for any more goes before the next.
-        if let Err(error) = spawn_blocking(move || inner.write()).await {
-            tracing::warn!(%error, "what was learnt could not be written");
-        }
+            }))
+        };
+        Self::at(file, learning).await
     }
 }
 
-impl Inner {
-    /// Reads the file. False if it must not be written.
-    fn take_up(&self) -> bool {
-        let path = self.writer.path();
-        let kept = match Kept::read(path) {
-            Ok(kept) => kept,
-            Err(useless) => return PURPOSE.make_room(path, &useless),
-        };
+impl Persisted for Learning {
+    const PURPOSE: Purpose = PURPOSE;
+
+    type Kept = Kept;
+
+    fn take_up(&self, kept: Kept, path: &Path) {
         let mut same = BTreeMap::new();
         for (speculator, identity) in &self.identities {
             let name = speculator.as_str();
@@ -122,18 +84,18 @@ impl Inner {
                 "what was learnt before contradicts itself: learning begins anew"
             );
         }
-        true
     }
 
-    fn write(&self) {
-        let kept = || {
-            let identities = self.identities.iter();
-            let identities = identities.map(|(speculator, identity)| {
-                let name = speculator.as_str();
-                (name.to_owned(), identity.clone())
-            });
-            Kept::new(identities.collect(), self.tunings.kept())
-        };
-        self.writer.write(|| self.tunings.records(), kept);
+    fn revision(&self) -> u64 {
+        self.tunings.records()
+    }
+
+    fn kept(&self) -> Kept {
+        let identities = self.identities.iter();
+        let identities = identities.map(|(speculator, identity)| {
+            let name = speculator.as_str();
+            (name.to_owned(), identity.clone())
+        });
+        Kept::new(identities.collect(), self.tunings.kept())
     }
 }

@@ -4,7 +4,6 @@
 //! and of each its times, hit rates and which hops depend on which: no word of any question or answer.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use spechop_sim::{History, Past};
@@ -13,7 +12,7 @@ use spechop_types::Tenant;
 
 use super::Members;
 use super::identity::Identity;
-use crate::state::{Purpose, Useless};
+use crate::state::Purpose;
 
 /// Changes whenever an older program would misread a new file, or the other way round.
 /// 2: what was learnt is each tenant's own.
@@ -34,7 +33,7 @@ pub(super) const PURPOSE: Purpose = Purpose {
 
 /// Everything in the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     format: u64,
     /// What the estimates of each speculator are about, by its name.
     pub(super) identities: BTreeMap<String, Identity>,
@@ -76,18 +75,19 @@ impl Kept {
     }
 
     /// What the file holds; nothing if there is no file. **Blocks.**
-    pub(super) fn read(path: &Path) -> Result<Self, Useless> {
+    #[cfg(test)]
+    pub(super) fn read(path: &std::path::Path) -> Result<Self, crate::state::Useless> {
         PURPOSE.read(path).map(Option::unwrap_or_default)
     }
 
     #[cfg(test)]
-    pub(super) fn parse(json: &[u8]) -> Result<Self, Useless> {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, crate::state::Useless> {
         PURPOSE.parse(json)
     }
 
     /// Replaces the file. **Blocks.**
     #[cfg(test)]
-    pub(super) fn write(&self, path: &Path) -> std::io::Result<()> {
+    pub(super) fn write(&self, path: &std::path::Path) -> std::io::Result<()> {
         spechop_store::sealed::write(path, self, spechop_store::sealed::Readers::Owner)
     }
 }

@@ -2,10 +2,10 @@
 //! to others, and what is told of a provider that failed.
 
 use std::pin::pin;
-use std::sync::Mutex;
 
 use async_trait::async_trait;
 use futures::future::{Either, join, join_all, select};
+use parking_lot::Mutex;
 use serde_json::json;
 use spechop_ports::{Call, Lane, SearchFailure, SearchResult, Wishes};
 use spechop_sched::Backend;
@@ -117,10 +117,7 @@ impl SearchProvider for Noted {
         _: usize,
         _: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        self.asked
-            .lock()
-            .unwrap()
-            .push(self.began.elapsed().as_secs());
+        self.asked.lock().push(self.began.elapsed().as_secs());
         Ok(Vec::new())
     }
 }
@@ -150,7 +147,7 @@ async fn duckduckgo_is_asked_every_two_seconds_unless_its_rate_says_otherwise() 
         let calls = [of("a"), of("a"), of("b")];
         let searches = calls.iter().map(|call| search.search(call, "q", 5));
         assert!(join_all(searches).await.iter().all(Result::is_ok));
-        assert_eq!(*engine.asked.lock().unwrap(), expected, "{lines}");
+        assert_eq!(*engine.asked.lock(), expected, "{lines}");
     }
 }
 
@@ -242,5 +239,10 @@ async fn all_who_share_a_look_up_hear_that_another_provider_was_asked() {
     }];
     assert_eq!(one.provider_changes(), change);
     assert_eq!(other.provider_changes(), change);
+    // So do those who are given what was kept of it.
+    let later = needed();
+    look_up(&web, &later).await;
+    assert!(later.was_kept());
+    assert_eq!(later.provider_changes(), change);
     assert_eq!(asked(&blocked).await, 1);
 }

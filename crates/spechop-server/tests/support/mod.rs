@@ -137,6 +137,7 @@ impl Server {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut page = String::new();
         stream.read_to_string(&mut page).await.unwrap();
+        assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
         let mut lines = page.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         found.map_or(0, |number| number.trim().parse().unwrap())

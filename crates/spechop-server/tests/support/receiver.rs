@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::transport::Server;
@@ -63,18 +64,18 @@ impl TraceService for Seen {
         }
         let key = request.metadata().get("x-key");
         let key = key.map(|key| key.to_str().unwrap().to_owned());
-        self.keys.lock().unwrap().extend(key);
+        self.keys.lock().extend(key);
         for resource in request.into_inner().resource_spans {
             let attributes = resource.resource.unwrap().attributes;
             let name = attributes.iter().find(|a| a.key == "service.name").unwrap();
             if let Some(Value::StringValue(name)) = name.value.clone().unwrap().value {
-                self.services.lock().unwrap().insert(name);
+                self.services.lock().insert(name);
             }
             let spans = resource
                 .scope_spans
                 .into_iter()
                 .flat_map(|scope| scope.spans);
-            self.spans.lock().unwrap().extend(spans);
+            self.spans.lock().extend(spans);
         }
         Ok(Response::new(ExportTraceServiceResponse {
             partial_success: (rejected > 0).then(|| ExportTracePartialSuccess {
@@ -112,26 +113,26 @@ impl Receiver {
 
     /// The spans of one trace.
     pub fn trace(&self, id: &str) -> Vec<Span> {
-        let spans = self.seen.spans.lock().unwrap();
+        let spans = self.seen.spans.lock();
         let of_it = spans.iter().filter(|span| hex(&span.trace_id) == id);
         of_it.cloned().collect()
     }
 
     /// The names of all traces.
     pub fn traces(&self) -> Vec<String> {
-        let spans = self.seen.spans.lock().unwrap();
+        let spans = self.seen.spans.lock();
         let ids: BTreeSet<_> = spans.iter().map(|span| hex(&span.trace_id)).collect();
         ids.into_iter().collect()
     }
 
     /// What was shown in the header `x-key`.
     pub fn keys(&self) -> Vec<String> {
-        self.seen.keys.lock().unwrap().iter().cloned().collect()
+        self.seen.keys.lock().iter().cloned().collect()
     }
 
     /// Who sent spans.
     pub fn services(&self) -> Vec<String> {
-        self.seen.services.lock().unwrap().iter().cloned().collect()
+        self.seen.services.lock().iter().cloned().collect()
     }
 }
 

@@ -88,6 +88,13 @@ Examples:
   spechop config show old.toml --toml --secrets > same.toml
   spechop config show --example > spechop.toml";
 
+impl Args {
+    /// Whether the folders must be known: what is checked is what a server would start with.
+    pub(super) fn needs_folders(&self) -> bool {
+        matches!(self.command, Command::Check(_))
+    }
+}
+
 impl Place {
     fn written(self, env: &Env) -> anyhow::Result<Written> {
         ConfigArgs::of(self.file, self.set).written(env)

@@ -48,12 +48,32 @@ impl ConfigArgs {
     }
 }
 
-/// `KEY=VALUE`, in two.
+/// `KEY=VALUE`, in two. A value may be a text whose spaces count (`encoder.query_prefix`).
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
+            Ok((key.trim().to_owned(), value.to_owned()))
         }
         _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+/// `NAME=VALUE`, in two, without spaces around either.
+pub(crate) fn name_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = key_value(text)?;
+    Ok((name, value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_keeps_the_spaces_of_its_value_and_a_name_does_not() {
+        let text = " encoder.query_prefix =query: ";
+        let [key, value] = ["encoder.query_prefix", "query: "].map(str::to_owned);
+        assert_eq!(key_value(text), Ok((key.clone(), value)));
+        assert_eq!(name_value(text), Ok((key, "query:".to_owned())));
+        assert!(key_value(" =1").is_err() && name_value("k").is_err());
     }
 }

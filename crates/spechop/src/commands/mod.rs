@@ -100,6 +100,7 @@ impl Command {
     fn needs_folders(&self) -> bool {
         match self {
             Self::Serve(_) | Self::Models(_) | Self::DataDir => true,
+            Self::Config(args) => args.needs_folders(),
             Self::Index(args) => args.needs_folders(),
             Self::Eval(args) => args.computes(),
             _ => false,

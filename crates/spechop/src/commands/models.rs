@@ -155,7 +155,7 @@ fn spelt_out<'a>(catalogue: &'a Catalogue, names: &'a [String]) -> anyhow::Resul
     Ok(all)
 }
 
-/// Pulls a model. If it is not here, and made of others, those come first.
+/// Pulls a model. If it is not here and in no mirror, and made of others, those come first.
 fn pull_whole(
     catalogue: &Catalogue,
     puller: &Puller,
@@ -164,7 +164,8 @@ fn pull_whole(
 ) -> anyhow::Result<Pulled> {
     let model = catalogue.find(name)?;
     let mut parts = model.made_of().peekable();
-    if parts.peek().is_some() && !puller.has(model, check) {
+    let is_made = parts.peek().is_some();
+    if is_made && !puller.has(model, check) && puller.mirror_of(model).is_none() {
         for part in parts {
             puller.pull(catalogue.find(part)?, check)?;
         }

@@ -10,7 +10,7 @@ use spechop_proto::{
     AuditFindings, Estimate, GetTuningRequest, Options, Tuning, WhatIfRequest, WhatIfResponse,
 };
 use spechop_server::Env;
-use spechop_theory::Setting;
+use spechop_theory::{Interval, Setting};
 
 use super::ask::refused;
 use super::reach::ServerArgs;
@@ -56,9 +56,9 @@ struct Known {
     /// The k that `auto` chooses, and why.
     k: Option<u32>,
     why: Option<String>,
-    p: Option<Bounded>,
-    alpha: Option<Bounded>,
-    beta: Option<Bounded>,
+    p: Option<Interval>,
+    alpha: Option<Interval>,
+    beta: Option<Interval>,
     hops: u64,
     /// 1 − p (1 − α) / (1 + β).
     rel_lat_star: Option<f64>,
@@ -67,14 +67,6 @@ struct Known {
     /// Questions that were played again.
     questions: u32,
     what_if: Vec<AtK>,
-}
-
-/// An estimate and its 95 % bounds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Bounded {
-    value: f64,
-    low: f64,
-    high: f64,
 }
 
 /// Means of the questions, played with this k.
@@ -91,10 +83,10 @@ struct AtK {
 struct Audit {
     audits: u64,
     differing: u64,
-    divergence: Option<Bounded>,
+    divergence: Option<Interval>,
     accepts: u64,
     false_accepts: u64,
-    false_acceptance: Option<Bounded>,
+    false_acceptance: Option<Interval>,
 }
 
 impl From<AuditFindings> for Audit {
@@ -102,10 +94,10 @@ impl From<AuditFindings> for Audit {
         Self {
             audits: found.audits,
             differing: found.differing,
-            divergence: found.divergence.map(Bounded::from),
+            divergence: found.divergence.map(interval),
             accepts: found.accepts,
             false_accepts: found.false_accepts,
-            false_acceptance: found.false_acceptance.map(Bounded::from),
+            false_acceptance: found.false_acceptance.map(interval),
         }
     }
 }
@@ -113,7 +105,7 @@ impl From<AuditFindings> for Audit {
 impl Audit {
     /// For people.
     fn text(&self) -> String {
-        let share = |some: u64, all: u64, share: Option<Bounded>| match share {
+        let share = |some: u64, all: u64, share: Option<Interval>| match share {
             Some(share) => format!(
                 "{some} of {all}: {:.2} % ({:.2} to {:.2})",
                 share.value * 100.0,
@@ -130,10 +122,9 @@ impl Audit {
     }
 }
 
-impl From<Estimate> for Bounded {
-    fn from(Estimate { value, low, high }: Estimate) -> Self {
-        Self { value, low, high }
-    }
+/// As the server tells it.
+pub(super) fn interval(Estimate { value, low, high }: Estimate) -> Interval {
+    Interval { value, low, high }
 }
 
 /// Asks, and prints what is known.
@@ -174,7 +165,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
 }
 
 fn of(tuning: Tuning, played: WhatIfResponse) -> Known {
-    let [p, alpha, beta] = [tuning.p, tuning.alpha, tuning.beta].map(|e| e.map(Bounded::from));
+    let [p, alpha, beta] = [tuning.p, tuning.alpha, tuning.beta].map(|e| e.map(interval));
     let setting = p.zip(alpha).zip(beta).and_then(|((p, alpha), beta)| {
         Setting::new(p.value, alpha.value, beta.value, tuning.nu).ok()
     });

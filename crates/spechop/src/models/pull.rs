@@ -78,6 +78,20 @@ impl Puller {
         record::check(&self.models_dir.join(&model.name), model, rehash).is_ok()
     }
 
+    /// The mirror that holds `model` itself, if one does: every byte of it is read.
+    pub(crate) fn mirror_of(&self, model: &Model) -> Option<&Source> {
+        let holds = |dir: &Path| {
+            model.files.iter().all(|file| {
+                digest::of_file(&dir.join(&file.path))
+                    .is_ok_and(|found| found.require(file).is_ok())
+            })
+        };
+        self.sources.iter().find(|source| match source {
+            Source::Mirror(mirror) => holds(&mirror.join(&model.name)),
+            Source::Hub | Source::Registry | Source::BuiltIn | Source::Made => false,
+        })
+    }
+
     /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
     pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
         let dir = self.models_dir.join(&model.name);
@@ -137,14 +151,14 @@ struct Pull<'a> {
 impl<'a> Pull<'a> {
     fn new(puller: &'a Puller, model: &'a Model) -> anyhow::Result<Self> {
         let partial = puller.models_dir.join(format!("{}.partial", model.name));
+        // Half-loaded archives of an interrupted pull.
+        remove(&partial.join("fetch"))?;
         let here = progress::bytes_under(&partial);
         space::require(
             &puller.models_dir,
             space::needed(model, IN_FLIGHT_MAX).saturating_sub(here),
         )?;
         fs::create_dir_all(partial.join("ready"))?;
-        // Half-loaded archives of an interrupted pull.
-        remove(&partial.join("fetch"))?;
         let bar = Bar::new(&model.name);
         let pull = Self {
             puller,
@@ -170,10 +184,13 @@ impl<'a> Pull<'a> {
     fn run(&self) -> anyhow::Result<()> {
         let mut failures = Vec::new();
         // What is here already is asked of nobody else.
-        let sources: &[Source] = match (&self.model.package, &self.model.made) {
-            (Some(_), _) => &self.puller.sources,
-            (None, Some(_)) => &[Source::Made],
-            (None, None) => &[Source::BuiltIn],
+        let sources: Vec<&Source> = match (&self.model.package, &self.model.made) {
+            (Some(_), _) => self.puller.sources.iter().collect(),
+            (None, Some(_)) => {
+                let mirror = self.puller.mirror_of(self.model);
+                mirror.into_iter().chain([&Source::Made]).collect()
+            }
+            (None, None) => vec![&Source::BuiltIn],
         };
         for source in sources {
             match self.try_source(source) {

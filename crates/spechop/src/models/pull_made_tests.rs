@@ -81,6 +81,13 @@ fn a_merged_model_is_made_of_its_parts_and_held_against_the_catalogue() {
     assert_eq!(puller.pull(model, false).unwrap(), Pulled::Fetched);
     assert_eq!(machine.installed().unwrap(), merged);
     assert_eq!(puller.pull(model, true).unwrap(), Pulled::AlreadyThere);
+    // A mirror that holds it spares the making, unless it is that of another release.
+    for (held, comes) in [(&base, false), (&merged, true)] {
+        let machine = Machine::new();
+        machine.mirror_file(held);
+        assert_eq!(machine.puller().pull(model, false).is_ok(), comes);
+        assert_eq!(machine.installed(), comes.then(|| merged.clone()));
+    }
 
     // A program that merges otherwise than its catalogue says is no program to trust.
     let other = Catalogue::parse(&(parts + &made(&base)), "any").unwrap();

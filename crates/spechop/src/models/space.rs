@@ -5,15 +5,22 @@ use std::path::Path;
 use anyhow::Context;
 use indicatif::HumanBytes;
 
-use super::catalogue::Model;
+use super::catalogue::{Client, Model};
 
-/// What a pull of `model` takes at most while it runs: the pieces, the joined files, and the archives in flight.
+/// What a pull of `model` takes at most while it runs: the pieces, and beside them first the archives in flight, then
+/// the joined files.
 pub(crate) fn needed(model: &Model, in_flight_max: u32) -> u64 {
-    let parts = model.parts();
-    let copies = if parts > 1 { 2 } else { 1 };
-    let archives =
-        model.download_bytes() / u64::from(parts.max(1)) * u64::from(parts.min(in_flight_max));
-    model.bytes() * copies + archives
+    let Some(package) = &model.package else {
+        return model.bytes();
+    };
+    let copies = match package.client {
+        // It keeps each archive in its cache, too.
+        Client::Npm => 2,
+        Client::Maven | Client::Pip => 1,
+    };
+    let in_flight = u64::from(package.parts.min(in_flight_max)) * copies;
+    let archives = package.bytes / u64::from(package.parts) * in_flight;
+    model.bytes() + archives.max(model.bytes())
 }
 
 /// Refuses to begin where `dir`'s disk has less than `bytes` left.
@@ -49,16 +56,18 @@ mod tests {
     }
 
     #[test]
-    fn a_model_in_parts_needs_room_for_the_parts_and_the_whole() {
+    fn a_model_out_of_packages_needs_room_for_its_pieces_beside_the_archives_and_the_whole() {
         let catalogue = Catalogue::load().unwrap();
-        let whole = catalogue.find("e5-small-v2").unwrap();
-        assert_eq!(needed(whole, 4), whole.bytes() + whole.download_bytes());
-        let cut = catalogue.find("qwen2.5-coder-1.5b-instruct").unwrap();
-        assert!(
-            needed(cut, 4) > 2 * cut.bytes()
-                && needed(cut, 4) < 2 * cut.bytes() + cut.download_bytes() / 4
-        );
-        let own = catalogue.find("spechop-reader").unwrap();
-        assert_eq!(needed(own, 4), own.bytes());
+        let find = |name| catalogue.find(name).unwrap();
+        for name in ["e5-small-v2", "qwen2.5-coder-1.5b-instruct"] {
+            assert_eq!(needed(find(name), 4), 2 * find(name).bytes(), "{name}");
+        }
+        // Its archive holds much else, and lies there twice.
+        let large = find("gte-small");
+        let archives = 2 * large.download_bytes();
+        assert_eq!(needed(large, 4), large.bytes() + archives);
+        for name in ["spechop-reader", "e5-small-v2-int8"] {
+            assert_eq!(needed(find(name), 4), find(name).bytes(), "{name}");
+        }
     }
 }

@@ -6,9 +6,9 @@
 //! then. Both are not read at every use: then each look at the same period would find that it began a little
 //! earlier or later.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::super::book::millis;
@@ -44,7 +44,7 @@ impl Clock {
         let now = Both::now(&self.wall);
         let expected = self.wall(now.own);
         if now.wall.abs_diff(expected) > DRIFT_MAX_MS {
-            *self.lock() = now;
+            *self.both.lock() = now;
             tracing::info!(
                 now_ms = now.wall,
                 expected_ms = expected,
@@ -75,12 +75,7 @@ impl Clock {
     }
 
     fn both(&self) -> Both {
-        *self.lock()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Both> {
-        // Nothing panics while it is held.
-        self.both.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.both.lock()
     }
 }
 

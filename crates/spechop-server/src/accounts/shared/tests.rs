@@ -1,12 +1,13 @@
 //! Servers that share accounts, over cells of this process.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
 use proptest::prelude::*;
 use spechop_testkit::CellMap;
 use spechop_types::Budget;
+use tokio::time::timeout;
 
 use super::super::{Allowance, Due, Hold};
 use super::*;
@@ -312,7 +313,37 @@ async fn names_that_spend_nothing_leave_nothing() {
     }
     assert!(node.write().await);
     node.shared.forget(&node.accounts.book);
-    assert_eq!(lock(&node.shared.heard).len(), 0);
+    assert_eq!(node.shared.heard.lock().len(), 0);
+    // Nor is it kept elsewhere until their period ends.
+    tokio::time::advance(WORD).await;
+    assert_eq!(cells.read("account:t0").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_that_another_server_began_ends_when_it_says() {
+    let cells = Arc::new(CellMap::default());
+    let [a, b] = [(); 2].map(|()| Node::new(&cells, 10));
+    a.spend(1).await;
+    assert!(a.write().await);
+    tokio::time::advance(Duration::from_secs(50)).await;
+    let (hold, _) = b.hold(1).await.unwrap();
+    let left = hold.renewed_in();
+    assert!(left <= Duration::from_secs(10), "{left:?}");
+}
+
+/// Tenants may have no limits, and what drafters learn is shared all the same.
+#[tokio::test(start_paused = true)]
+async fn without_accounts_it_hardly_wakes() {
+    let cells = Arc::new(CellMap::default());
+    let node = Node::new(&cells, 10);
+    let wakes = AtomicU64::new(0);
+    let keeps = node.shared.keep(|| {
+        wakes.fetch_add(1, Ordering::Relaxed);
+        None
+    });
+    assert!(timeout(PERIOD, keeps).await.is_err());
+    let wakes = wakes.load(Ordering::Relaxed);
+    assert!(wakes <= 6, "{wakes}");
 }
 
 /// What one of the servers does.

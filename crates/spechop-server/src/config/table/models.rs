@@ -113,8 +113,18 @@ pub(super) static MODEL: &[Key] = keys! {
     api_key_env: Variable, Example(r#""SPECHOP_API_KEY""#);
     /// The most requests at once.
     requests_max: Whole(1, 1024), Is("4");
+    /// How long the endpoint may be silent before its first byte, while it reads the prompt or loads the model,
+    /// and between two others. A model that thinks may be silent for the whole call before its first word.
+    silence_ms_max: Whole(1, MS_MAX), Is("30000");
+    /// The longest that a call of the endpoint takes, waiting for its turn and retries included. The limit of its
+    /// stage ends it as well: question.segment_ms_max, target_ms_max, speculation_ms_max or draft_ms_max.
+    total_ms_max: Whole(1, MS_MAX), Is("120000");
     /// How much the model is to think, in the endpoint's own word. By default nothing is said about it.
     reasoning_effort: Text, Example(r#""minimal""#);
+    /// Whether the model's template opens its thoughts and the endpoint leaves them in the text, which then
+    /// begins with them and has </think> behind them. DeepSeek-R1 and QwQ do so behind vLLM or SGLang without a
+    /// reasoning parser. It is noticed if the thoughts are short.
+    opens_thoughts: Flag, Is("false");
 };
 
 /// `[fallback]`.

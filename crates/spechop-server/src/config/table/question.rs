@@ -92,7 +92,7 @@ pub(super) static TENANT: &[Key] = keys! {
     /// several tenants, half of it.
     questions_max: Whole(1, 65_536), Example("16"), live;
     /// The most requests a second of a tenant in the long run. Further requests are refused with RESOURCE_EXHAUSTED,
-    /// which says when to try again. No limit by default.
+    /// which says when to try again, but questions can still be finished and cancelled. No limit by default.
     requests_per_second: Number(0.001, 1e6), Example("5"), live;
     /// The most requests at once after a pause; by default as many as in a second.
     requests_burst: Whole(1, 1_000_000), Example("10"), live;

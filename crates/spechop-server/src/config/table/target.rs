@@ -157,7 +157,8 @@ pub(super) static WEB: &[Key] = keys! {
 
 /// What every search provider has.
 pub(super) static PROVIDER: &[Key] = keys! {
-    /// The whole address, in the place of the provider's own.
+    /// Its address, in the place of the provider's own. Of "duckduckgo" and "mediawiki" it is the whole one; of
+    /// "brave" the one before /web/search, and of the others the one before /search.
     url: Text, Example(r#""http://127.0.0.1:8080""#);
     /// The variable that holds the key. Brave, Tavily and Serper need one.
     api_key_env: Variable, Example(r#""BRAVE_KEY""#);

@@ -148,3 +148,94 @@ fn the_pages_of_five_results_are_read_unless_a_number_says_so() {
     assert_eq!(results(""), 5);
     assert_eq!(results("[web]\nresults = 7"), 7);
 }
+
+#[test]
+fn engines_are_told_who_asks_as_sites_are_and_bring_as_much_text_along() {
+    let web = read(
+        r#"
+        [web]
+        providers = ["mediawiki", "duckduckgo", "tavily"]
+        user_agent = "Acme/2"
+        contact = "mailto:a@b.example"
+        page_chars_max = 2000
+        [web.tavily]
+        api_key_env = "BRAVE_KEY"
+        "#,
+    )
+    .unwrap();
+    for provider in &web.providers {
+        let endpoint = provider.engine.endpoint();
+        assert_eq!(endpoint.user_agent.as_deref(), Some("Acme/2"));
+        assert_eq!(endpoint.contact.as_deref(), Some("mailto:a@b.example"));
+        match &provider.engine {
+            SearchEngine::MediaWiki(options) => assert_eq!(options.text_chars_max, 2000),
+            SearchEngine::Tavily(options) => assert_eq!(options.text_chars_max, 2000),
+            _ => {}
+        }
+    }
+    assert_eq!(web.pages.text_chars_max, 2000);
+}
+
+/// The retriever of `[target]` with these lines, or what is wrong with them.
+fn read_http(lines: &str) -> Result<HttpRetrieverOptions, Vec<String>> {
+    let env: Env = [("BAD_KEY", "secret\nsecret")].into_iter().collect();
+    let table = format!("[target]\nkind = \"http\"\n{lines}")
+        .parse()
+        .unwrap();
+    let mut keys = Keys::new([], &env, "c.toml".into(), table);
+    let read = target(&mut keys, &env);
+    let mistakes = keys.finish();
+    match read {
+        Target::Http(options) if mistakes.is_empty() => Ok(*options),
+        _ => Err(mistakes.iter().map(ToString::to_string).collect()),
+    }
+}
+
+#[test]
+fn a_look_up_has_the_time_of_one_request_at_least() {
+    let url = "url = \"http://127.0.0.1:8000/retrieve\"";
+    for (lines, attempt, total) in [("", 10, 30), ("http_ms_max = 60000", 60, 60)] {
+        let service = read_http(&format!("{url}\n{lines}")).unwrap().service;
+        assert_eq!(service.endpoint.time_limit.as_secs(), attempt);
+        assert_eq!(service.total.as_secs(), total);
+    }
+}
+
+#[test]
+fn an_address_or_a_key_that_cannot_be_sent_is_told_before_the_start() {
+    for (lines, told) in [
+        (
+            "url = \"127.0.0.1:8000/retrieve\"",
+            "target.url (c.toml): the base URL of retriever is unusable",
+        ),
+        (
+            "url = \"http://user:secret@h/\"",
+            "target.url (c.toml): the base URL of retriever is unusable: it holds a user name",
+        ),
+        (
+            "url = \"http://h/?q=secret\"",
+            "target.url (c.toml): the base URL of retriever is unusable: it holds a query",
+        ),
+        (
+            "url = \"http://h/\"\napi_key_env = \"BAD_KEY\"",
+            "target.api_key_env (c.toml): the key",
+        ),
+        ("", "target.url (default): kind = \"http\" needs it"),
+    ] {
+        let mistakes = read_http(lines).expect_err(lines);
+        assert_eq!(mistakes.len(), 1, "{lines}: {mistakes:?}");
+        assert!(mistakes[0].starts_with(told), "{lines}: {mistakes:?}");
+        assert!(!mistakes[0].contains("secret"), "{lines}: {mistakes:?}");
+    }
+    let mistakes = read(
+        "[web]\nproviders = [\"searxng\", \"duckduckgo\"]\n\
+         [web.searxng]\nurl = \"127.0.0.1:8080\"\n[web.duckduckgo]\nurl = \"ftp://h/\"\n\
+         [web.mediawiki]\nurl = \"of one that is not asked\"",
+    )
+    .unwrap_err();
+    let keys = mistakes.iter().map(|mistake| mistake.split(' ').next());
+    assert_eq!(
+        keys.collect::<Vec<_>>(),
+        [Some("web.searxng.url"), Some("web.duckduckgo.url")]
+    );
+}

@@ -51,6 +51,15 @@ fn several_tenants_share_the_places_and_one_has_all() {
         (key("a", "tenant = \"t\"") + &key("b", "tenant = \"t\""), 32),
         (key("a", "tenant = \"t\"") + &key("b", "tenant = \"u\""), 16),
         (key("a", "tenant = \"*\""), 16),
+        // Who reads the metrics asks nothing.
+        (
+            key("a", "tenant = \"t\"") + &key("m", "roles = [\"admin\"]"),
+            32,
+        ),
+        (
+            key("a", "tenant = \"t\"") + &key("m", "roles = [\"admin\", \"ask\"]"),
+            16,
+        ),
         ("[tenant]\nquestions_max = 3\n".to_owned(), 3),
     ] {
         let config = home.read(&file, &[], &[]).unwrap();
@@ -138,7 +147,7 @@ fn a_file_of_keys_adds_to_those_of_the_configuration() {
             Some("[server]\nlisten = 1"),
             "may hold [[keys]] and nothing else",
         ),
-        (Some("keys ="), "is not TOML"),
+        (Some("keys = 1\nkeys = 2"), "is not TOML: line 2: duplicate"),
         (None, "cannot be read"),
     ] {
         let InvalidConfig(mistakes) = told(text).unwrap_err();
@@ -250,6 +259,10 @@ fn whose_tokens_are_taken_is_said_whole() {
             "jwt.jwks (c.toml): the base URL of the token issuer is unusable",
         ),
         (&[&missing, issuer, audience], "jwt.jwks (c.toml): /"),
+        (
+            &["jwks = \"~/keys.json\"\n", issuer, audience],
+            "jwt.jwks (c.toml): /",
+        ),
     ] {
         let mistakes = home.mistakes(&of(lines), &[]);
         assert!(

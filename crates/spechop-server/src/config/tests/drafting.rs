@@ -1,5 +1,6 @@
 //! Who drafts, as tables.
 
+use spechop_llm::Endpoint;
 use spechop_types::AnswerOptions;
 
 use super::*;
@@ -41,6 +42,7 @@ fn patterns_a_model_both_or_nobody_drafts() {
 fn who_cannot_draft_is_a_mistake_that_says_what_to_do() {
     let home = Home::new();
     let local = "[drafter.model]\nkind = \"local\"\n";
+    let not_patterns = home.path("models/smollm2-135m-instruct/model.gguf");
     for (file, said) in [
         ("[drafter]\nkind = \"llm\"\n".to_owned(), "[drafter.model]"),
         (
@@ -49,6 +51,14 @@ fn who_cannot_draft_is_a_mistake_that_says_what_to_do() {
         ),
         ("[drafter]\nkind = \"guesses\"\n".to_owned(), "\"patterns\""),
         ("[drafter]\nsamples = 0\n".to_owned(), "1 to 16"),
+        (
+            "[drafter]\npatterns = \"/nowhere\"\n".to_owned(),
+            "drafter.patterns (c.toml): /nowhere: ",
+        ),
+        (
+            format!("[drafter]\npatterns = {not_patterns:?}\n"),
+            "it is not a file of patterns",
+        ),
         (
             "[drafter]\nkind = \"llm\"\n[drafter.model]\nkind = \"openai\"\n".to_owned(),
             "drafter.model.base_url",
@@ -79,6 +89,62 @@ fn an_endpoint_may_think_less_and_be_told_what_is_expected() {
     let file = format!("[drafter.model]\n{ENDPOINT}{wishes}");
     let mistakes = home.mistakes(&file, &[]);
     assert!(mistakes[0].contains("predicted_output"), "{mistakes:?}");
+}
+
+#[test]
+fn an_endpoint_may_take_its_time() {
+    let home = Home::new();
+    let read = |more: &str| {
+        let file = format!("[generator]\n{ENDPOINT}{more}");
+        let config = home.read(&file, &[], &[]).unwrap();
+        let Engine::OpenAi(endpoint) = config.generator.engine else {
+            panic!("an endpoint");
+        };
+        endpoint
+    };
+    let (usual, slow) = (
+        read(""),
+        read("silence_ms_max = 90000\ntotal_ms_max = 300000\nopens_thoughts = true\n"),
+    );
+    let seconds = |endpoint: &Endpoint| {
+        let limits = endpoint.limits;
+        (limits.silence.as_secs(), limits.total.as_secs())
+    };
+    assert_eq!((seconds(&usual), usual.opens_thoughts), ((30, 120), false));
+    assert_eq!((seconds(&slow), slow.opens_thoughts), ((90, 300), true));
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_asked_is_a_mistake() {
+    let home = Home::new();
+    for section in [
+        "generator",
+        "fallback",
+        "reader",
+        "speculator.model",
+        "drafter.model",
+    ] {
+        for url in [
+            "127.0.0.1:8080/v1",
+            "localhost:8080/v1",
+            "http://h/v1?api-version=1",
+            "http://me:secret@h/v1",
+        ] {
+            let file = format!("[{section}]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = {url:?}");
+            let mistakes = home.mistakes(&file, &[]);
+            let wrong = format!("{section}.base_url (c.toml): the base URL is unusable: ");
+            assert!(
+                matches!(&mistakes[..], [one] if one.starts_with(&wrong)),
+                "{mistakes:?}"
+            );
+            assert!(!mistakes[0].contains("secret"), "{mistakes:?}");
+        }
+    }
+    let file = format!("[generator]\n{ENDPOINT}api_key_env = \"MY_KEY\"");
+    assert_eq!(
+        home.mistakes(&file, &[("MY_KEY", "sk-\nsecret")]),
+        ["generator.api_key_env (c.toml): the key holds characters that a header cannot carry"]
+    );
 }
 
 /// Nothing may be looked up ahead of need for them.

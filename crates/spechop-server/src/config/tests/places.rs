@@ -111,8 +111,22 @@ fn variables_of_others_are_left_alone() {
         ("SPECHOP_PORT_50051_TCP", "tcp://10.0.0.1:50051"),
         ("SPECHOP_DATA_DIR", ""),
         ("SPECHOP_LOG", "debug"),
+        ("SPECHOP_QDRANT_SERVICE_HOST", "10.0.0.2"),
+        ("SPECHOP_QDRANT_SERVICE_PORT", "6334"),
+        ("SPECHOP_QDRANT_SERVICE_PORT_GRPC", "6334"),
+        ("SPECHOP_QDRANT_PORT", "tcp://10.0.0.2:6334"),
+        ("SPECHOP_QDRANT_PORT_6334_TCP", "tcp://10.0.0.2:6334"),
+        ("SPECHOP_QDRANT_PORT_6334_TCP_PROTO", "tcp"),
+        ("SPECHOP_QDRANT_PORT_6334_TCP_PORT", "6334"),
+        ("SPECHOP_QDRANT_PORT_6334_TCP_ADDR", "10.0.0.2"),
     ];
-    assert!(Home::new().read("", &variables, &[]).is_ok());
+    let home = Home::new();
+    home.read("", &variables, &[]).unwrap();
+    // These were meant for us.
+    for name in ["SPECHOP_SERVER_PORT", "SPECHOP_QDRANT_PORT_TCP"] {
+        let mistakes = home.mistakes("", &[(name, "6334")]);
+        assert!(mistakes[0].contains("no such key"), "{mistakes:?}");
+    }
 }
 
 #[test]
@@ -127,6 +141,34 @@ fn a_home_may_be_elsewhere() {
         Path::new("/nowhere").exists()
             || !home.mistakes("[index]\ndir = \"/nowhere\"", &[]).is_empty()
     );
+}
+
+/// Else a folder of the name `~` would be made where the server is started.
+#[test]
+fn without_a_home_no_path_is_in_it() {
+    let home = Home::new();
+    let data = home.path("");
+    let env: Env = [("SPECHOP_DATA_DIR", data.to_str().unwrap())]
+        .into_iter()
+        .collect();
+    for section in [
+        "drafter]\nfile",
+        "tuning]\nstate",
+        "speculator]\nmemory_file",
+    ] {
+        let read = |path: &str| {
+            let toml = format!("[{section} = {path:?}");
+            let written = Written {
+                file: Some(("c.toml".into(), toml)),
+                flags: Vec::new(),
+            };
+            Config::read(written, &env).map_err(|error| error.to_string())
+        };
+        read("/x/learnt.json").unwrap();
+        let error = read("~/learnt.json").unwrap_err();
+        let said = "(c.toml): HOME is not set: write the path without ~/";
+        assert!(error.ends_with(said), "{section}: {error}");
+    }
 }
 
 #[test]
@@ -229,6 +271,16 @@ fn the_encoder_is_read_alone() {
         matches!(&encoder.kind, EncoderKind::Http(options) if options.width.get() == 768),
         "{encoder:?}"
     );
+    // Of a prefix every space counts, wherever it is written, and none is one, too.
+    let prefixes = [
+        ("SPECHOP_ENCODER_QUERY_PREFIX", ""),
+        ("SPECHOP_ENCODER_PASSAGE_PREFIX", " passage: "),
+    ];
+    let EncoderKind::Http(options) = read("", &prefixes, &tei).unwrap().kind else {
+        panic!("another kind")
+    };
+    assert_eq!(options.query_prefix, "");
+    assert_eq!(options.passage_prefix, " passage: ");
     for (file, flag, words) in [
         ("[encoder]\nwidht = 3", None, "did you mean encoder.width?"),
         ("[encoder", None, "not TOML"),

@@ -105,6 +105,22 @@ async fn a_reader_is_late_only_while_something_waits_and_nothing_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_has_so_many_readers_and_no_more() {
+    let log = log();
+    let readers: Vec<_> = (0..READERS_MAX).map(|_| log.attach(0).unwrap()).collect();
+    assert_eq!(log.attach(0), Err(OffTheLog::TooManyReaders));
+    assert_eq!(log.attach_last(), Err(OffTheLog::TooManyReaders));
+    // Whoever leaves makes room, and so does whoever is cut off.
+    log.detach(readers[0]);
+    log.attach_last().unwrap();
+    assert_eq!(log.attach(0), Err(OffTheLog::TooManyReaders));
+    log.push(event(1), false);
+    assert_eq!(next(&log, readers[1]).await, "1");
+    assert!(timeout(2 * LIMIT, log.forsaken(LIMIT, NOW)).await.is_err());
+    log.attach(0).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_cut_off_alone() {
     let log = log();
     let slow = log.attach(0).unwrap();
@@ -153,7 +169,10 @@ async fn the_past_is_bounded_and_what_a_reader_has_yet_to_take_is_not() {
         log.detach(reader);
         assert!(log.bytes() <= 4, "{}", log.bytes());
         for after in 0..6 {
-            assert_eq!(log.attach(after), Err(OffTheLog::Behind { first: 7 }));
+            assert_eq!(
+                log.attach(after),
+                Err(OffTheLog::Behind { after, first: 7 })
+            );
         }
         let reader = log.attach(6).unwrap();
         assert_eq!(next(&log, reader).await, "7");

@@ -38,7 +38,7 @@ fn of_too_many_tunings_the_last_ones_used_stay() {
     }
     let hops = |number| tunings.known(&tenant(number).tenant, 0.0, false).len();
     assert_eq!([hops(0), hops(1), hops(2)], [1, 0, 1]);
-    let bounded = tunings.lock();
+    let bounded = tunings.tunings.lock();
     assert_eq!(bounded.seen.len(), TUNINGS_MAX.get());
     assert_eq!(bounded.questions, TUNINGS_MAX.get());
 }

@@ -18,7 +18,7 @@ use super::means;
 use super::questions::QuestionArgs;
 use super::variants::VariantArgs;
 use crate::commands::ask::seconds;
-use crate::commands::configured::key_value;
+use crate::commands::configured::name_value;
 
 /// The arguments of `spechop eval live`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     speed: Option<f64>,
     /// A part that the server uses, e.g. planner=NAME@HASH. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_value)]
     part: Vec<(String, String)>,
     /// How long the server may be unreachable or busy before the run stops, in seconds.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "120")]
@@ -94,69 +94,10 @@ Examples:
 const NAMED_MAX: usize = 5;
 
 /// Asks, and keeps the answers.
-pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+pub(super) async fn run(args: &Args, env: &Env) -> anyhow::Result<()> {
     let questions = args.questions.select()?;
-    let mut variants = args.variants.variants()?;
-    if args.without_standard {
-        variants.retain(|variant| !variant.is_standard());
-        ensure!(
-            !variants.is_empty(),
-            "--without-standard leaves nothing to ask"
-        );
-    }
-    let options = LiveOptions {
-        variants,
-        address: args.addr,
-        target_off: args.target_off,
-        concurrency: args.concurrency,
-        retry_for: args.retry_for,
-        deadline: args.deadline,
-    };
-    options.check(&questions)?;
-    let is_off = |variant: &Variant| variant.target_off;
-    ensure!(
-        options.target_off.is_none() || options.variants.iter().any(is_off),
-        "--target-off names a server that nothing is asked of: add --variant k=1,verifier=none,target=off"
-    );
-    let source = match args.speed {
-        Some(_) => Source::Replayed,
-        None => Source::Live,
-    };
-    let probing = Question::before_a_run(source, &questions).context("there are no questions")?;
-    let speed = args.speed.unwrap_or(1.0);
-    ensure!(
-        (0.01..=100.0).contains(&speed),
-        "--speed must lie between 0.01 and 100, not {speed}"
-    );
-    // A run that is resumed says what its server adds; else the server does.
-    let injected = match Run::read(&args.out) {
-        Ok(begun) => begun.info.injected,
-        Err(_) => {
-            let adds = probe(&options.address, &probing).await?;
-            adds.map(|adds| adds.times(speed))
-        }
-    };
-    let bundle = args.of.as_deref().map(Bundle::read).transpose()?;
-    let recorded = bundle.as_ref().map(Bundle::info);
-    let mut parts = recorded.map_or_else(Default::default, |info| info.parts.clone());
-    parts.extend(args.part);
-    let system = args
-        .system
-        .or_else(|| recorded.map(|info| info.system.clone()));
-    let info = RunInfo {
-        source,
-        system: system.context("say --system or --of")?,
-        dataset: args.questions.dataset,
-        questions: questions.len(),
-        seed: args.questions.seed,
-        injected,
-        speed,
-        parts,
-        commit: commit(),
-        machine: machine(),
-        command: super::command(env),
-        wanted: Wanted::all(&options.variants, &options.concurrency),
-    };
+    let options = args.checked_options(&questions)?;
+    let info = args.run_info(&options, &questions, env).await?;
     let (mut run, there) = RunWriter::open(&args.out, &info, &questions)?;
     let bar = bar();
     let mut show = |progress: Progress| show(&bar, progress);
@@ -173,19 +114,97 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     if !summary.failures.is_empty() {
         bail!(unanswered(&summary));
     }
-    let rows = summary.there + summary.added;
-    let dir = args.out.display();
-    let run = Run::read(&args.out)?;
     let mut output = std::io::stdout();
+    print_means(&options, &Run::read(&args.out)?, &mut output)?;
+    let (rows, dir) = (summary.there + summary.added, args.out.display());
+    let added = summary.added;
+    writeln!(output, "{rows} answers are in {dir}, {added} of them new").context(STDOUT)
+}
+
+impl Args {
+    fn checked_options(&self, questions: &[Question]) -> anyhow::Result<LiveOptions> {
+        let mut variants = self.variants.variants()?;
+        if self.without_standard {
+            variants.retain(|variant| !variant.is_standard());
+            ensure!(
+                !variants.is_empty(),
+                "--without-standard leaves nothing to ask"
+            );
+        }
+        let options = LiveOptions {
+            variants,
+            address: self.addr.clone(),
+            target_off: self.target_off.clone(),
+            concurrency: self.concurrency.clone(),
+            retry_for: self.retry_for,
+            deadline: self.deadline,
+        };
+        options.check(questions)?;
+        let is_off = |variant: &Variant| variant.target_off;
+        ensure!(
+            options.target_off.is_none() || options.variants.iter().any(is_off),
+            "--target-off names a server that nothing is asked of: add --variant k=1,verifier=none,target=off"
+        );
+        Ok(options)
+    }
+
+    /// The circumstances of the run. Unless it is resumed, the server is asked what it adds to latencies.
+    async fn run_info(
+        &self,
+        options: &LiveOptions,
+        questions: &[Question],
+        env: &Env,
+    ) -> anyhow::Result<RunInfo> {
+        let source = match self.speed {
+            Some(_) => Source::Replayed,
+            None => Source::Live,
+        };
+        let probing =
+            Question::before_a_run(source, questions).context("there are no questions")?;
+        let speed = self.speed.unwrap_or(1.0);
+        ensure!(
+            (0.01..=100.0).contains(&speed),
+            "--speed must lie between 0.01 and 100, not {speed}"
+        );
+        // A run that is resumed says what its server adds; else the server does.
+        let injected = match Run::read(&self.out) {
+            Ok(begun) => begun.info.injected,
+            Err(_) => {
+                let adds = probe(&options.address, &probing).await?;
+                adds.map(|adds| adds.times(speed))
+            }
+        };
+        let bundle = self.of.as_deref().map(Bundle::read).transpose()?;
+        let recorded = bundle.as_ref().map(Bundle::info);
+        let mut parts = recorded.map_or_else(Default::default, |info| info.parts.clone());
+        parts.extend(self.part.iter().cloned());
+        let system = self.system.as_ref().or(recorded.map(|info| &info.system));
+        Ok(RunInfo {
+            source,
+            system: system.context("say --system or --of")?.clone(),
+            dataset: self.questions.dataset,
+            questions: questions.len(),
+            seed: self.questions.seed,
+            injected,
+            speed,
+            parts,
+            commit: commit(),
+            machine: machine(),
+            command: super::command(env),
+            wanted: Wanted::all(&options.variants, &options.concurrency),
+        })
+    }
+}
+
+fn print_means(options: &LiveOptions, run: &Run, mut output: impl Write) -> anyhow::Result<()> {
     for at_once in &options.concurrency {
         if options.concurrency.len() > 1 {
             writeln!(output, "{at_once} at once").context(STDOUT)?;
         }
-        let table = means::table(&of_each(&options.variants, *at_once, &run));
+        let table = means::table(&of_each(&options.variants, *at_once, run));
         write!(output, "{table}").context(STDOUT)?;
     }
-    let added = summary.added;
-    writeln!(output, "{rows} answers are in {dir}, {added} of them new").context(STDOUT)
+    Ok(())
 }
 
 const STDOUT: &str = "cannot write to stdout";
@@ -252,9 +271,38 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use spechop_types::K;
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn flags_by_which_nothing_is_asked_are_refused() {
+        let question = Question::before_a_run(Source::Live, &[]).unwrap();
+        for (flags, refused) in [
+            ("--k 3", None),
+            ("--k 3 --without-standard", None),
+            ("--k 1 --without-standard", Some("--without-standard")),
+            ("--k 3 --target-off there:1", Some("--target-off")),
+            (
+                "--variant k=1,verifier=none,target=off --target-off there:1",
+                None,
+            ),
+        ] {
+            let all = format!("live --out o --dataset 2wiki --questions q --system s {flags}");
+            let args = Command::parse_from(all.split(' ')).args;
+            let options = args.checked_options(std::slice::from_ref(&question));
+            let said = options.err().map(|error| error.to_string());
+            let begins = said.as_deref().and_then(|said| said.split(' ').next());
+            assert_eq!(begins, refused, "{flags}: {said:?}");
+        }
+    }
 
     #[test]
     fn the_bar_has_a_template_that_can_be_read() {

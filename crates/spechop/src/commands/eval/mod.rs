@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Command::Questions(args) => asked::run(&args, std::io::stdout().lock()),
         Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
         Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
-        Command::Live(args) => live::run(args, env).await,
+        Command::Live(args) => live::run(&args, env).await,
         Command::Load(args) => Box::pin(load::run(*args, env)).await,
         Command::Scripted(args) => Box::pin(scripted::run(args)).await,
         Command::Replay(args) => Box::pin(replay::run(args)).await,

@@ -15,7 +15,7 @@ use spechop_server::{Env, Toolbox};
 use super::parts;
 use super::questions::QuestionArgs;
 use super::variants::{VariantArgs, injected};
-use crate::commands::configured::{ConfigArgs, key_value};
+use crate::commands::configured::{ConfigArgs, name_value};
 
 /// The arguments of `spechop eval record`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +31,11 @@ pub(crate) struct Args {
     inject: Vec<Latency>,
     /// Record a speculator under another name, e.g. `hot=hot-0.05`, so that one bundle can hold
     /// several of a kind. May be repeated.
-    #[arg(long, value_name = "NAME=NAME", value_parser = key_value)]
+    #[arg(long, value_name = "NAME=NAME", value_parser = name_value)]
     rename: Vec<(String, String)>,
     /// The model behind an endpoint, e.g. `planner=NAME HASH`, instead of the name in the
     /// configuration. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_value)]
     part: Vec<(String, String)>,
     /// The name of the system in tables: who plans and reads, in a few words.
     #[arg(long, value_name = "TEXT")]

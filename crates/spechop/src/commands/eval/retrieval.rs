@@ -18,7 +18,7 @@ use super::fit_words::sha256;
 use super::parts::hashed;
 use super::questions::dataset;
 use super::steps::Steps;
-use crate::commands::configured::key_value;
+use crate::commands::configured::name_value;
 use crate::commands::index::encoder::Model;
 
 /// The arguments of `spechop eval retrieval`.
@@ -42,10 +42,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     within: Option<PathBuf>,
     /// A further index, such as a hot subset, and its name in the tables. May be repeated.
-    #[arg(long, value_name = "NAME=DIR", value_parser = key_value)]
+    #[arg(long, value_name = "NAME=DIR", value_parser = name_value)]
     hot: Vec<(String, String)>,
     /// An index of the same corpus by another encoder, such as one in eight bits, and its name in the tables.
-    #[arg(long, value_name = "NAME=DIR", value_parser = key_value, requires = "other_model")]
+    #[arg(long, value_name = "NAME=DIR", value_parser = name_value, requires = "other_model")]
     other: Option<(String, String)>,
     /// The folder of that encoder.
     #[arg(long, value_name = "DIR", requires = "other")]

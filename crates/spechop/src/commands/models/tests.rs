@@ -190,7 +190,7 @@ fn a_list_tells_states_to_people_and_programs() {
 }
 
 #[test]
-fn a_model_that_is_here_needs_nothing_that_it_is_made_of() {
+fn a_model_that_is_here_or_in_a_mirror_needs_nothing_that_it_is_made_of() {
     // SHA-256 of "abc".
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let entry = |name: &str, source: &str, member: &str| {
@@ -216,4 +216,12 @@ fn a_model_that_is_here_needs_nothing_that_it_is_made_of() {
     fs::write(whole.join("model.gguf"), "abc").unwrap();
     pull(&catalogue, &args, data.path(), no_clients()).unwrap();
     assert!(!data.path().join("models/base").exists());
+    let (data, mirrored) = (tempfile::tempdir().unwrap(), mirror.path().join("whole"));
+    fs::create_dir(&mirrored).unwrap();
+    fs::write(mirrored.join("model.gguf"), "xyz").unwrap();
+    let why = pull(&catalogue, &args, data.path(), no_clients()).unwrap_err();
+    assert!(why.to_string().contains("cannot pull base"), "{why}");
+    fs::write(mirrored.join("model.gguf"), "abc").unwrap();
+    pull(&catalogue, &args, data.path(), no_clients()).unwrap();
+    assert!(data.path().join("models/whole/model.gguf").exists());
 }

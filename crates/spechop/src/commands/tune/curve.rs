@@ -3,25 +3,19 @@
 use std::num::NonZeroUsize;
 
 use spechop_eval::{CurveFigure, CurvePoint};
-use spechop_proto::{Estimate, Tuning, WhatIfResponse};
-use spechop_theory::Setting;
+use spechop_proto::{Tuning, WhatIfResponse};
+use spechop_theory::{Interval, Setting};
 
-/// A number and its bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bounded {
-    pub(super) value: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
-}
+use crate::commands::tuning::interval;
 
 /// What is expected of one k.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AtK {
     pub(super) k: u32,
     /// Latency divided by that at k = 1.
-    pub(super) rel_lat: Bounded,
+    pub(super) rel_lat: Interval,
     /// Look-ups of a question.
-    pub(super) targets: Bounded,
+    pub(super) targets: Interval,
     /// Mean latency of a question, in seconds.
     pub(super) seconds: f64,
 }
@@ -38,7 +32,7 @@ pub(super) struct Curve {
 /// What else is known, for the advice.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
-    pub(super) p: Option<Bounded>,
+    pub(super) p: Option<Interval>,
     /// The largest coefficient of variation of the stage times.
     pub(super) nu: f64,
     /// The share of hops without a recorded guess.
@@ -49,17 +43,11 @@ pub(super) struct Known {
     pub(super) auto: Option<(u32, String)>,
 }
 
-impl From<Estimate> for Bounded {
-    fn from(Estimate { value, low, high }: Estimate) -> Self {
-        Self { value, low, high }
-    }
-}
-
 impl Known {
     pub(super) fn of(tuning: &Tuning, played: &WhatIfResponse, waiting: u32) -> Self {
         let choice = tuning.choice.as_ref();
         Self {
-            p: tuning.p.map(Bounded::from),
+            p: tuning.p.map(interval),
             nu: tuning.nu,
             filled_in: played.filled_in,
             waiting,
@@ -109,8 +97,8 @@ impl Curve {
 
 /// The played value, with the bounds of p and α carried over: as far as the closed form of the continuous
 /// window moves if p and α are at their bounds, so far the played value may be off.
-fn rel_lat(tuning: &Tuning, k: u32, value: f64) -> Bounded {
-    let sure = Bounded {
+fn rel_lat(tuning: &Tuning, k: u32, value: f64) -> Interval {
+    let sure = Interval {
         value,
         low: value,
         high: value,
@@ -138,7 +126,7 @@ fn rel_lat(tuning: &Tuning, k: u32, value: f64) -> Bounded {
     if middle <= 0.0 {
         return sure;
     }
-    Bounded {
+    Interval {
         value,
         low: (value * best / middle).min(value),
         high: (value * worst / middle).max(value),
@@ -146,7 +134,7 @@ fn rel_lat(tuning: &Tuning, k: u32, value: f64) -> Bounded {
 }
 
 /// Look-ups in vain come of wrong guesses, so they grow and shrink with 1 − p.
-fn targets(tuning: &Tuning, standard: f64, value: f64) -> Bounded {
+fn targets(tuning: &Tuning, standard: f64, value: f64) -> Interval {
     let extra = value - standard;
     let at = |p: f64| match tuning.p {
         Some(seen) if seen.value < 1.0 => {
@@ -155,7 +143,7 @@ fn targets(tuning: &Tuning, standard: f64, value: f64) -> Bounded {
         _ => value,
     };
     let (low, high) = tuning.p.map_or((value, value), |p| (at(p.high), at(p.low)));
-    Bounded {
+    Interval {
         value,
         low: low.min(value),
         high: high.max(value),
@@ -164,7 +152,7 @@ fn targets(tuning: &Tuning, standard: f64, value: f64) -> Bounded {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use spechop_proto::{Outcome, Tuned};
+    use spechop_proto::{Estimate, Outcome, Tuned};
 
     use super::*;
 

@@ -7,7 +7,9 @@
 
 use std::fmt::Write as _;
 
-use super::curve::{AtK, Bounded, Curve};
+use spechop_theory::Interval;
+
+use super::curve::{AtK, Curve};
 
 /// Characters of everything but the bars.
 const REST: usize = 48;
@@ -49,8 +51,8 @@ pub(super) fn plot(curve: &Curve, k: u32, width: usize) -> String {
     text
 }
 
-fn shown(of: Bounded, digits: usize) -> String {
-    let Bounded { value, low, high } = of;
+fn shown(of: Interval, digits: usize) -> String {
+    let Interval { value, low, high } = of;
     format!("{value:.digits$} ({low:.digits$} to {high:.digits$})")
 }
 
@@ -60,7 +62,7 @@ fn drawn(at: &AtK, most: f64, width: usize) -> String {
         let share = (value / most).clamp(0.0, 1.0);
         ((share * width as f64).ceil() as usize).clamp(1, width) - 1
     };
-    let Bounded { value, low, high } = at.rel_lat;
+    let Interval { value, low, high } = at.rel_lat;
     let (low, middle, high) = (place(low), place(value), place(high));
     let letter = |n: usize| match n {
         n if n == middle => '┼',

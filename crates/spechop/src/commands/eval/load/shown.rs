@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use spechop_eval::load::{Bounded, Latencies, Loaded};
+use spechop_eval::load::{Latencies, Loaded};
+use spechop_theory::Interval;
 
 /// A load run and its circumstances.
 #[derive(Serialize)]
@@ -155,10 +156,10 @@ fn row(text: &mut String, wide: usize, name: &str, answered: u64, of: Option<Lat
     text.push('\n');
 }
 
-fn bounded(ratio: Option<Bounded>) -> String {
+fn bounded(ratio: Option<Interval>) -> String {
     ratio.map_or_else(
         || "unknown: no pair was answered".to_owned(),
-        |Bounded { value, low, high }| format!("{value:.3} ({low:.3} to {high:.3})"),
+        |Interval { value, low, high }| format!("{value:.3} ({low:.3} to {high:.3})"),
     )
 }
 
@@ -195,7 +196,7 @@ mod tests {
         let mut fine = measured("k=auto", 0.5);
         fine.errors.clear();
         let bounded = |value: f64| {
-            Some(Bounded {
+            Some(Interval {
                 value,
                 low: value - 0.1,
                 high: value + 0.1,
