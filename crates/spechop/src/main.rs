@@ -2,6 +2,7 @@
 
 mod commands;
 mod models;
+mod whole;
 
 use std::process::ExitCode;
 

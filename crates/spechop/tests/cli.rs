@@ -34,6 +34,10 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         ),
         (&["ask", "Who?", "--addr", "no address"], "is no HOST:PORT"),
         (
+            &["ask", "Who?", "--addr", "127.0.0.1:99999"],
+            "`127.0.0.1:99999` is no HOST:PORT",
+        ),
+        (
             &["serve", "--config", "/nowhere.toml"],
             "cannot read the configuration /nowhere.toml",
         ),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use shell::{output, printed, refused, run, spechop};
+use shell::{miswritten, output, printed, refused, run, spechop, without_room};
 use tempfile::TempDir;
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../eval/runs");
@@ -424,11 +424,35 @@ fn what_cannot_be_played_is_refused() {
     with(&["--name", "mine"], "--name names what");
     with(&["--guesses", &bundle.path("none.jsonl")], "cannot read ");
     with(&["--variant", "k=2,verdicts=mine"], "with --verdicts");
-    let questions = ["eval", "questions", "--bundle", &bundle.bundle];
-    refused(
-        &[&questions[..], &["--speculator", "llm"]].concat(),
-        "the bundle has no guesses of `llm`; it has those of: hot",
-    );
+    for command in ["questions", "choose"] {
+        let of = ["eval", command, "--bundle", &bundle.bundle];
+        refused(
+            &[&of[..], &["--speculator", "llm"]].concat(),
+            "the bundle has no guesses of `llm`; it has those of: hot",
+        );
+    }
+    let choose = ["eval", "choose", "--bundle", &bundle.bundle];
+    miswritten(&[&choose[..], &["--k-max", "65"]].concat(), "1..=64");
+}
+
+#[test]
+fn questions_that_cannot_be_written_leave_the_old_file() {
+    let bundle = Bundle::stored("2wiki-1.5b");
+    let out = bundle.path("hops.jsonl");
+    fs::write(&out, "old").unwrap();
+    let args = [
+        "eval",
+        "questions",
+        "--bundle",
+        &bundle.bundle,
+        "--out",
+        &out,
+    ];
+    let (code, stdout, stderr) = output(&mut without_room(&args));
+    assert_eq!((code, &*stdout), (1, ""), "{stderr}");
+    assert!(stderr.contains("cannot write "), "{stderr}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "old");
+    assert_eq!(bundle.folder.path().read_dir().unwrap().count(), 1);
 }
 
 #[test]

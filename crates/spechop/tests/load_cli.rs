@@ -147,3 +147,10 @@ fn a_server_is_tuned_by_what_it_was_asked() {
     let unknown = shell::run(&["tune", "--addr", &server.address, "--speculator", "oven"]);
     assert!(unknown.1.contains("the speculator oven yet"), "{unknown:?}");
 }
+
+#[test]
+fn before_any_question_programs_read_nothing_of_what_was_learnt() {
+    let server = Server::start(&[]);
+    let asked = ["tuning", "--json", "--addr", &server.address];
+    assert_eq!(shell::printed(&asked), "");
+}

@@ -6,7 +6,7 @@ mod shell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shell::{miswritten, object, printed, refused};
+use shell::{miswritten, object, output, printed, refused, without_room};
 use tempfile::TempDir;
 
 /// Ten questions of one form, a line each.
@@ -50,6 +50,11 @@ fn patterns_are_mined_shown_and_checked() {
         assert!(report.contains(words), "{report} does not say {words:?}");
     }
     assert_eq!(object(&mine)["report"]["kept"], 1);
+    let mined = fs::read(&out).unwrap();
+    let (code, stdout, stderr) = output(&mut without_room(&mine));
+    assert_eq!((code, &*stdout), (1, ""), "{stderr}");
+    assert!(stderr.contains("cannot write "), "{stderr}");
+    assert_eq!(fs::read(&out).unwrap(), mined);
 
     let shown = printed(&["patterns", "show", "--patterns", text(&out)]);
     assert!(report.ends_with(&shown), "{shown}");

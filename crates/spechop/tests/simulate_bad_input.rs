@@ -212,6 +212,9 @@ fn a_command_line_that_is_none_is_refused() {
         ("--chance-min", "-0.1"),
         ("--chance-min", "NaN"),
         ("--alpha", ""),
+        ("--guesses", "0"),
+        ("--guesses", "17"),
+        ("--guesses", "99999999999"),
     ] {
         let words = format!("invalid value '{value}' for '{flag} ");
         miswritten(&drawn("simulate", &[(flag, value)]), &words);

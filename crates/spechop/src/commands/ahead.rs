@@ -4,6 +4,11 @@ use std::num::NonZeroUsize;
 
 use spechop_types::{AnswerOptions, Chance};
 
+use super::from_one_to;
+
+/// The most that a server can be configured to take (`question.guesses_max`).
+const GUESSES_MAX: u16 = 16;
+
 /// How far speculation goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct AheadArgs {
@@ -13,8 +18,8 @@ pub(super) struct AheadArgs {
     /// If there is no guess, plan the next hop with the answer left open.
     #[arg(long)]
     plan_ahead: bool,
-    /// The most guesses of one hop that branches are built upon.
-    #[arg(long, value_name = "N")]
+    /// The most guesses of one hop that branches are built upon (1 to 16).
+    #[arg(long, value_name = "N", value_parser = from_one_to(GUESSES_MAX))]
     guesses: Option<NonZeroUsize>,
     /// Build no branch that is less likely than this to be needed (0 to 1).
     #[arg(long, value_name = "X", value_parser = chance)]

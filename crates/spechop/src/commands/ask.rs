@@ -23,6 +23,7 @@ use tonic::{Code, Request, Status};
 use super::ahead::AheadArgs;
 use super::reach::{Reached, ServerArgs, causes};
 use super::verify::verifiers;
+use watch::{Screen, Watch};
 
 /// The arguments of `spechop ask`.
 #[derive(Debug, clap::Args)]
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     deadline: Option<Duration>,
     /// Show on stderr how the question is answered: its branches as a board, or its events.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "board")]
-    watch: Option<watch::Watch>,
+    watch: Option<Watch>,
     /// Also print the text of each cited passage.
     #[arg(long, conflicts_with = "json")]
     evidence: bool,
@@ -107,7 +108,11 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut client = client(&args.server, env).await?;
     let request = request(&args);
     let answer = match args.watch {
-        Some(watch) => watched(&mut client, request, watch).await?,
+        Some(watch) => {
+            // As no-color.org says.
+            let colour = env.get("NO_COLOR").is_none();
+            watched(&mut client, request, Screen::new(watch, colour)).await?
+        }
         None => {
             let response = client.ask(request).await;
             response.map_err(|status| refused(&status))?.into_inner()
@@ -164,11 +169,10 @@ fn request(args: &Args) -> Request<AskRequest> {
 async fn watched(
     client: &mut SpecHopClient<Reached>,
     request: Request<AskRequest>,
-    watch: watch::Watch,
+    mut screen: Screen,
 ) -> anyhow::Result<AskResponse> {
     let stream = client.ask_stream(request).await;
     let mut events = stream.map_err(|status| refused(&status))?.into_inner();
-    let mut screen = watch::Screen::new(watch);
     while let Some(event) = events.message().await.map_err(|status| refused(&status))? {
         screen.show(&event);
         if let Some(Event::Answer(answer)) = event.event {
@@ -321,7 +325,7 @@ mod tests {
             let request = || Request::new(AskRequest::default());
             let answer = client.ask(request()).await.unwrap().into_inner();
             assert_eq!(answer.answer.len(), LONG);
-            let answer = watched(&mut client, request(), watch::Watch::Events).await;
+            let answer = watched(&mut client, request(), Screen::Events).await;
             assert_eq!(answer.unwrap().answer.len(), LONG);
         };
         tokio::select! {

@@ -19,9 +19,11 @@ mod tuning;
 mod verify;
 
 use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::builder::TypedValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use spechop_server::Env;
 use tracing_subscriber::EnvFilter;
@@ -196,6 +198,12 @@ impl Cli {
         }
         Ok(())
     }
+}
+
+/// Reads a whole number from 1 to `most`.
+fn from_one_to(most: u16) -> impl TypedValueParser<Value = NonZeroUsize> {
+    let number = clap::value_parser!(u16).range(1..=i64::from(most));
+    number.try_map(|number| NonZeroUsize::try_from(usize::from(number)))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -12,6 +12,8 @@ use spechop_draft::{
     read_trajectories, segments, trajectories,
 };
 
+use crate::whole::write_whole;
+
 /// The arguments of `spechop patterns`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -130,7 +132,8 @@ fn mined(args: &MineArgs) -> anyhow::Result<String> {
     };
     let mined = mine(&trajectories, &options)?;
     let json = mined.patterns.to_json()?;
-    fs::write(&args.out, &json).with_context(|| format!("cannot write {}", args.out.display()))?;
+    write_whole(&args.out, json.as_bytes())
+        .with_context(|| format!("cannot write {}", args.out.display()))?;
     let rows = mined.patterns.rows();
     if args.json {
         return table::mined_json(&mined.report, without_hops, json.len());

@@ -134,6 +134,12 @@ impl ServerArgs {
             .connect_timeout(CONNECT_TIME)
             .http2_keep_alive_interval(ALIVE)
             .keep_alive_timeout(ALIVE);
+        let to = endpoint.uri().authority();
+        // A port above 65535 reads as none.
+        ensure!(
+            to.is_some_and(|to| to.port_u16().is_some() || to.as_str().ends_with(to.host())),
+            "`{address}` is no HOST:PORT"
+        );
         if has_key {
             key_may_go(address, endpoint.uri())?;
         }

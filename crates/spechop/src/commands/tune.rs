@@ -9,7 +9,6 @@ mod curve;
 mod plot;
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,6 +20,7 @@ use spechop_server::Env;
 
 use super::ask::refused;
 use super::reach::{Reached, ServerArgs};
+use crate::whole::write_whole;
 use advice::{Advice, advice};
 use curve::{Curve, Known};
 
@@ -71,7 +71,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Some((curve, known)) => {
             if let Some(file) = &args.svg {
                 let svg = curve_svg(&curve.figure());
-                fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+                write_whole(file, svg.as_bytes())
+                    .with_context(|| format!("cannot write {}", file.display()))?;
             }
             let width = args.width.unwrap_or_else(terminal_width);
             page(&curve, &advice(&curve, &known), usize::from(width))

@@ -161,6 +161,10 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             .chain(audit.as_ref().map(Audit::text));
         texts.collect::<Vec<_>>().join("\n")
     };
+    // Programs read a line for each speculator, and there is none yet.
+    if shown.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "{}", shown.trim_end()).context("cannot write to stdout")
 }
 

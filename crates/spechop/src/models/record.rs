@@ -5,7 +5,7 @@
 //! then is not hashed again. A server compares the files with the same note.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -17,10 +17,9 @@ use spechop_server::model_note::{FileNote, ModelNote, NOTE};
 use super::catalogue::{Model, ModelFile};
 use super::digest;
 use super::parts::Parts;
+use crate::whole::write_whole;
 
 const ENCODER_FILE: &str = "encoder.toml";
-/// What [`ENCODER_FILE`] is called until it is whole. Written only under the lock of a pull.
-const ENCODER_FILE_NEW: &str = "encoder.toml.new";
 
 /// How a model's folder looks from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,13 +145,9 @@ fn described(dir: &Path, settings: &str) -> Option<FileNote> {
     (found == settings.as_bytes()).then_some(noted)
 }
 
-/// Puts the encoder's settings in place, wholly or not at all.
+/// Puts the encoder's settings in place. Only under the lock of a pull.
 fn replace(dir: &Path, settings: &str) -> io::Result<()> {
-    let fresh = dir.join(ENCODER_FILE_NEW);
-    let mut file = File::create(&fresh)?;
-    file.write_all(settings.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, dir.join(ENCODER_FILE))?;
+    write_whole(&dir.join(ENCODER_FILE), settings.as_bytes())?;
     File::open(dir)?.sync_all()
 }
 

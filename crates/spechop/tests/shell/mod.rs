@@ -15,6 +15,18 @@ pub(crate) fn spechop(args: &[&str]) -> Command {
     command
 }
 
+/// As on a full disk: not one byte can be written to a file.
+pub(crate) fn without_room(args: &[&str]) -> Command {
+    let mut command = Command::new("/bin/bash");
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .args(["-c", script, env!("CARGO_BIN_EXE_spechop")])
+        .args(args);
+    command
+}
+
 /// With its models and indexes in `data_dir`.
 pub(crate) fn in_data_dir(data_dir: &Path, args: &[&str]) -> Command {
     let mut command = spechop(args);

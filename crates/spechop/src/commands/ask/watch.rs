@@ -1,6 +1,6 @@
 //! Shows a question while it is being answered, on stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use clap::ValueEnum;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -12,7 +12,8 @@ use super::line::event_line;
 /// How a question is watched.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Watch {
-    /// A line for each branch, redrawn in place. A pipe or a file gets only the last state.
+    /// A line for each branch, redrawn in place. A pipe, a file or a terminal that cannot redraw gets only the last
+    /// state.
     Board,
     /// A line for each event, when it happens.
     Events,
@@ -25,6 +26,7 @@ pub(super) enum Screen {
         board: Board,
         drawing: MultiProgress,
         lines: Vec<ProgressBar>,
+        colour: bool,
     },
     /// Written once, at the end, since it cannot be redrawn.
     Last(Board),
@@ -33,15 +35,23 @@ pub(super) enum Screen {
 }
 
 impl Screen {
-    pub(super) fn new(watch: Watch) -> Self {
+    pub(super) fn new(watch: Watch, colour: bool) -> Self {
         match watch {
             Watch::Events => Self::Events,
-            Watch::Board if io::stderr().is_terminal() => Self::Live {
-                board: Board::default(),
-                drawing: MultiProgress::new(),
-                lines: Vec::new(),
-            },
-            Watch::Board => Self::Last(Board::default()),
+            Watch::Board => Self::board(MultiProgress::new(), colour),
+        }
+    }
+
+    /// `drawing` is hidden if stderr is no terminal, or one that cannot redraw.
+    fn board(drawing: MultiProgress, colour: bool) -> Self {
+        if drawing.is_hidden() {
+            return Self::Last(Board::default());
+        }
+        Self::Live {
+            board: Board::default(),
+            drawing,
+            lines: Vec::new(),
+            colour,
         }
     }
 
@@ -53,9 +63,10 @@ impl Screen {
                 board,
                 drawing,
                 lines,
+                colour,
             } => {
                 board.apply(event);
-                let texts = board.lines(true);
+                let texts = board.lines(*colour);
                 while lines.len() < texts.len() {
                     // Cuts what is wider than the terminal, colours left out of account.
                     let style = ProgressStyle::with_template("{wide_msg}");
@@ -94,4 +105,46 @@ impl Drop for Screen {
 fn say(line: &str) {
     // Whoever closed stderr does not want to see it.
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressDrawTarget;
+    use spechop_proto::ask_event::Event;
+    use spechop_proto::{Launched, Stage};
+
+    use super::*;
+
+    /// As on a terminal without TERM.
+    fn hidden() -> MultiProgress {
+        MultiProgress::with_draw_target(ProgressDrawTarget::hidden())
+    }
+
+    #[test]
+    fn where_nothing_can_be_redrawn_the_last_state_is_written() {
+        assert!(matches!(Screen::board(hidden(), true), Screen::Last(_)));
+    }
+
+    #[test]
+    fn colours_are_left_out_if_they_are_not_wanted() {
+        for colour in [false, true] {
+            let mut screen = Screen::Live {
+                board: Board::default(),
+                drawing: hidden(),
+                lines: Vec::new(),
+                colour,
+            };
+            screen.show(&AskEvent {
+                event: Some(Event::Launched(Launched {
+                    stage: Stage::Segment.into(),
+                })),
+                ..AskEvent::default()
+            });
+            let Screen::Live { lines, .. } = &screen else {
+                panic!("it stays what it is");
+            };
+            assert_eq!(lines.len(), 1);
+            assert_eq!(lines[0].message().contains('\x1b'), colour);
+        }
+    }
 }

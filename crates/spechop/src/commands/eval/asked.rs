@@ -1,7 +1,6 @@
 //! `spechop eval questions`: what was asked at each hop of a bundle.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -9,6 +8,7 @@ use spechop_eval::{AskedHop, Bundle, HopCounts, asked};
 use spechop_sim::Clock;
 
 use super::record::{Latency, latency};
+use crate::whole::write_whole;
 
 /// The arguments of `spechop eval questions`.
 #[derive(Debug, clap::Args)]
@@ -44,15 +44,7 @@ Example:
 /// Writes them.
 pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     let bundle = Bundle::read(&args.bundle)?;
-    let known = bundle.speculators();
-    if !known.contains(&*args.speculator) {
-        let known: Vec<_> = known.into_iter().collect();
-        bail!(
-            "the bundle has no guesses of `{}`; it has those of: {}",
-            args.speculator,
-            known.join(", ")
-        );
-    }
+    must_guess(&bundle, &args.speculator)?;
     let (mut clock, mut hops, mut whole) = (Clock::new(), Vec::new(), 0);
     for question in bundle.questions() {
         match asked(
@@ -82,9 +74,9 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     match &args.out {
         None => write(output, &hops).context("cannot write to stdout"),
         Some(path) => {
-            let cannot = || format!("cannot write {}", path.display());
-            let file = File::create(path).with_context(cannot)?;
-            write(BufWriter::new(file), &hops).with_context(cannot)
+            let mut lines = Vec::new();
+            write(&mut lines, &hops)?;
+            write_whole(path, &lines).with_context(|| format!("cannot write {}", path.display()))
         }
     }
 }
@@ -94,6 +86,19 @@ fn write(mut output: impl Write, hops: &[AskedHop]) -> anyhow::Result<()> {
         writeln!(output, "{}", serde_json::to_string(hop)?)?;
     }
     Ok(output.flush()?)
+}
+
+/// Refuses a speculator whose guesses were not recorded: played, it would never guess.
+pub(super) fn must_guess(bundle: &Bundle, speculator: &str) -> anyhow::Result<()> {
+    let known = bundle.speculators();
+    if !known.contains(speculator) {
+        let known: Vec<_> = known.into_iter().collect();
+        bail!(
+            "the bundle has no guesses of `{speculator}`; it has those of: {}",
+            known.join(", ")
+        );
+    }
+    Ok(())
 }
 
 /// How many hops each question of the bundle has.

@@ -8,6 +8,8 @@ use anyhow::Context;
 use spechop_eval::{Bundle, Compared, Recording, compare, learning};
 use spechop_sim::Wanted;
 
+use super::super::from_one_to;
+use super::asked::must_guess;
 use super::record::{Latency, latency};
 
 /// The arguments of `spechop eval choose`.
@@ -23,8 +25,8 @@ pub(crate) struct Args {
     /// The latency that is added to every look-up. `0` adds none.
     #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency, default_value = "0")]
     inject: Latency,
-    /// The widest window.
-    #[arg(long, default_value = "8")]
+    /// The widest window (1 to 64).
+    #[arg(long, default_value = "8", value_parser = from_one_to(64))]
     k_max: NonZeroUsize,
     /// Share of the latency up to which fewer target calls are worth more than speed.
     #[arg(long, default_value_t = 0.005)]
@@ -69,6 +71,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         args.calls_max
     );
     let bundle = Bundle::read(&args.bundle)?;
+    must_guess(&bundle, &args.speculator)?;
     let wanted = Wanted {
         tolerance: args.tolerance,
         worth: args.call_worth,

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use spechop_eval::{Run, report};
 
+use crate::whole::write_whole;
+
 /// The arguments of `spechop eval report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -45,7 +47,8 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         ("report.md", &report.markdown),
     ] {
         let path = out.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_whole(&path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     eprintln!(
         "{} and report.md beside it",
