@@ -8,37 +8,11 @@
 
 use std::fmt::Write;
 
-use async_trait::async_trait;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use spechop_index::Build;
-use spechop_ports::{Call, Encoder, PortError};
+use spechop_testkit::TextVectors;
 
 const ROWS: usize = 6_120;
-
-/// Costs next to nothing.
-struct Free;
-
-#[async_trait]
-impl Encoder for Free {
-    fn fingerprint(&self) -> &str {
-        "free"
-    }
-
-    fn width(&self) -> usize {
-        384
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![text.len() as f32; 384])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts
-            .iter()
-            .map(|text| vec![text.len() as f32; 384])
-            .collect())
-    }
-}
 
 fn builds(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -57,6 +31,7 @@ fn builds(criterion: &mut Criterion) {
     let path = dir.path().join("corpus.jsonl");
     std::fs::write(&path, corpus).expect("a corpus");
     let build = Build::new(&path, dir.path().join("index"));
+    let free = TextVectors::new("free", 384, |text: &str| vec![text.len() as f32; 384]);
     let mut group = criterion.benchmark_group("build");
     group
         .throughput(Throughput::Elements(ROWS as u64))
@@ -66,7 +41,7 @@ fn builds(criterion: &mut Criterion) {
             || drop(std::fs::remove_dir_all(&build.out)),
             |()| {
                 runtime
-                    .block_on(build.run(&Free, &mut |_| {}))
+                    .block_on(build.run(&free, &mut |_| {}))
                     .expect("an index")
             },
             criterion::BatchSize::PerIteration,
@@ -75,7 +50,7 @@ fn builds(criterion: &mut Criterion) {
     group.bench_function("up to date", |b| {
         b.iter(|| {
             runtime
-                .block_on(build.run(&Free, &mut |_| {}))
+                .block_on(build.run(&free, &mut |_| {}))
                 .expect("an index")
         });
     });

@@ -1,7 +1,7 @@
 //! From a corpus to an index.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use spechop_ports::Encoder;
 use spechop_store::{IndexWriter, Inputs, Part};
@@ -11,7 +11,7 @@ use crate::encode::Encoding;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
 use crate::hot::Hot;
-use crate::input::Spooled;
+use crate::input::Source;
 use crate::intake::Intake;
 
 /// What to build, and where.
@@ -86,9 +86,8 @@ impl Build {
         self.check()?;
         let folder = Folder::new(&self.out)?;
         let _lock = folder.lock()?;
-        let spooled = Spooled::of(&self.corpus, folder.spool())?;
-        let corpus = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
-        let survey = Survey::of(corpus, &self.reading)?;
+        let corpus = Source::of(&self.corpus, &folder.spool())?;
+        let survey = Survey::of(&corpus, &self.reading)?;
         if let Some(hot) = &self.hot {
             hot.check_passages(survey.in_degrees)?;
         }
@@ -98,7 +97,7 @@ impl Build {
         let (index, encoded) = match there {
             Some(index) => (index, 0),
             None => {
-                let encoded = self.grow(&folder, corpus, &survey, &inputs, encoder, progress);
+                let encoded = self.grow(&folder, &corpus, &survey, &inputs, encoder, progress);
                 let encoded = encoded.await?;
                 (folder.publish(self.hot.as_ref())?, encoded)
             }
@@ -172,7 +171,7 @@ impl Build {
     async fn grow(
         &self,
         folder: &Folder,
-        corpus: &Path,
+        corpus: &Source,
         survey: &Survey,
         inputs: &Inputs,
         encoder: &dyn Encoder,
@@ -204,7 +203,7 @@ impl Build {
             while passages.next()?.is_some() {}
             if !survey.is_of(&passages) {
                 writer.abandon()?;
-                return Err(BuildError::Changed(corpus.to_owned()));
+                return Err(BuildError::Changed(self.corpus.clone()));
             }
             let encoded = writer.rows() - before;
             writer.finish()?;

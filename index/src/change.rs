@@ -16,7 +16,7 @@ use crate::corpus::{Corpus, Reading, Survey, digest};
 use crate::encode::{Encoding, copy_rows};
 use crate::error::BuildError;
 use crate::folder::{Folder, finished};
-use crate::input::Spooled;
+use crate::input::Source;
 use crate::intake::Intake;
 use crate::lines::hex;
 
@@ -115,9 +115,8 @@ impl Addition {
         let _lock = folder.lock()?;
         let old = Old::open(&folder)?;
         old.check_encoder(encoder)?;
-        let spooled = Spooled::of(&self.corpus, folder.spool())?;
-        let path = spooled.as_ref().map_or(&self.corpus, |copy| &copy.path);
-        let corpus = Corpus::open(path, &self.reading)?;
+        let source = Source::of(&self.corpus, &folder.spool())?;
+        let corpus = Corpus::open(&source, &self.reading)?;
         // Only if it cuts texts itself, the id of a text stands for passages that were cut. Otherwise an
         // id that looks like that of a piece is an id like any other.
         let cuts = corpus.cuts();
@@ -131,8 +130,8 @@ impl Addition {
             // A corpus that is in the index already is as good as added; one that cannot be used is not.
             return match survey.intake.known() {
                 0 => Err(BuildError::Empty {
-                    path: self.corpus.clone(),
-                    intake: Some(survey.intake),
+                    path: source.path,
+                    intake: survey.intake,
                 }),
                 _ => Ok(old.unchanged(Some(survey.intake))),
             };
@@ -156,7 +155,7 @@ impl Addition {
                 let missing = kept.iter().copied().skip(writer.rows());
                 copy_rows(&mut writer, &old.index, missing)?;
                 writer.checkpoint()?;
-                let mut corpus = Corpus::open(path, &self.reading)?.knowing(known.clone());
+                let mut corpus = Corpus::open(&source, &self.reading)?.knowing(known.clone());
                 if !encoding.run(&mut writer, &mut corpus, progress).await? {
                     // From the beginning: no row is left to compare then.
                     writer.abandon()?;

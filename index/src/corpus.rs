@@ -1,7 +1,6 @@
 //! The corpus, whatever it is written in: passage after passage, checked, counted and hashed.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,6 +8,7 @@ use spechop_text::{Block, passages, plain};
 
 use crate::error::BuildError;
 use crate::formats::Format;
+use crate::input::Source;
 use crate::intake::{Intake, Reason};
 use crate::lines::hex;
 
@@ -99,13 +99,13 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    pub(crate) fn open(path: &Path, reading: &Reading) -> Result<Self, BuildError> {
+    pub(crate) fn open(source: &Source, reading: &Reading) -> Result<Self, BuildError> {
         let format = match reading.format {
             Some(format) => format,
-            None => Format::recognise(path)?,
+            None => Format::recognise(source)?,
         };
         Ok(Self {
-            reader: format.open(path)?,
+            reader: format.open(source)?,
             reading: reading.clone(),
             intake: Intake::new(format),
             ids: HashSet::new(),
@@ -250,12 +250,12 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Reads a corpus to its end, before anything is spent on encoding.
-    pub(crate) fn of(path: &Path, reading: &Reading) -> Result<Self, BuildError> {
-        let survey = Self::read(&mut Corpus::open(path, reading)?)?;
+    pub(crate) fn of(source: &Source, reading: &Reading) -> Result<Self, BuildError> {
+        let survey = Self::read(&mut Corpus::open(source, reading)?)?;
         match survey.rows {
             0 => Err(BuildError::Empty {
-                path: path.to_owned(),
-                intake: Some(survey.intake),
+                path: source.path.clone(),
+                intake: survey.intake,
             }),
             _ => Ok(survey),
         }

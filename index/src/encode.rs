@@ -1,6 +1,6 @@
 //! From passages of a corpus to rows of an index; and rows of an index to rows of another.
 
-use spechop_ports::{Encoder, PortError};
+use spechop_ports::{Call, Encoder, PortError, TextKind};
 use spechop_store::{IndexWriter, PassageIndex, PassageRef};
 
 use crate::build::Progress;
@@ -87,12 +87,14 @@ impl Encoding<'_> {
 
     async fn batch(&self, writer: &mut IndexWriter, batch: &[Record]) -> Result<(), BuildError> {
         let texts: Vec<String> = batch.iter().map(Record::encoded).collect();
-        let vectors = match self.encoder.encode_passages(texts).await {
+        let call = Call::authoritative();
+        let encoded = self.encoder.encode(&call, TextKind::Passage, texts).await;
+        let vectors = match encoded.map(|encoded| encoded.vectors) {
             Ok(vectors) if vectors.len() == batch.len() => Ok(vectors),
-            Ok(vectors) => Err(PortError::Malformed {
-                what: "the encoder".into(),
-                detail: format!("{} vectors for {} passages", vectors.len(), batch.len()),
-            }),
+            Ok(vectors) => {
+                let detail = format!("{} vectors for {} passages", vectors.len(), batch.len());
+                Err(PortError::malformed("the encoder", detail))
+            }
             Err(error) => Err(error),
         };
         let vectors = vectors.map_err(|source| BuildError::Encoder {

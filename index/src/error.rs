@@ -24,14 +24,17 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A corpus without a passage, or an in-degree file without a title.
-    #[error("{}", nothing_in(path, intake.as_ref()))]
+    /// A corpus without a passage.
+    #[error("{}", nothing_in(path, intake))]
     Empty {
         /// The file or folder.
         path: PathBuf,
-        /// What became of its entries, if it is a corpus.
-        intake: Option<Intake>,
+        /// What became of its entries.
+        intake: Intake,
     },
+    /// A file without a word.
+    #[error("{} is empty", .0.display())]
+    Blank(PathBuf),
     /// Nobody said how the corpus is written, and it does not show.
     #[error(
         "{} is written in no format that is recognised: name its format with --format",
@@ -93,16 +96,14 @@ pub enum BuildError {
 }
 
 /// Says that there is no passage, and why, as far as that is known.
-fn nothing_in(path: &Path, intake: Option<&Intake>) -> String {
+fn nothing_in(path: &Path, intake: &Intake) -> String {
     let mut text = format!("{} holds no passage", path.display());
-    if let Some(intake) = intake {
-        match intake.format {
-            Format::Documents => text += ": no .txt, .md or .html file with text in it",
-            format => text += &format!(" in the format {format}"),
-        }
-        if intake.left_out() > 0 {
-            text += &format!(" (left out: {intake})");
-        }
+    match intake.format {
+        Format::Documents => text += ": no .txt, .md or .html file with text in it",
+        format => text += &format!(" in the format {format}"),
+    }
+    if intake.left_out() > 0 {
+        text += &format!(" (left out: {intake})");
     }
     text
 }

@@ -130,7 +130,7 @@ impl Folder {
         fs::rename(&self.partial, &self.out).map_err(failed("publishing"))
     }
 
-    /// Where a copy of standard input lies while it is read.
+    /// Where a copy of a stream is made, beside the index, where there is room.
     pub(crate) fn spool(&self) -> PathBuf {
         sibling(&self.out, ".", ".corpus")
     }

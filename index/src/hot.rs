@@ -14,6 +14,7 @@ use crate::corpus::digest;
 use crate::encode::copy_rows;
 use crate::error::BuildError;
 use crate::folder::{Folder, finished, within};
+use crate::input::Source;
 use crate::lines::{Lines, hex};
 
 /// How many answers came from passages, by the ids of the passages.
@@ -166,7 +167,7 @@ impl Hot {
     /// SHA-256 of what ranks the passages.
     fn ranks(&self, index: &PassageIndex) -> Result<String, BuildError> {
         match &self.in_degree {
-            Some(path) => Lines::open(path)?.sha256_of_all(),
+            Some(path) => Lines::open(&Source::at(path))?.sha256_of_all(),
             None => Ok(index.inputs().corpus_sha256.clone()),
         }
     }
@@ -215,8 +216,7 @@ impl Hot {
         ranked.sort_unstable_by_key(|(answers, in_degree, row)| {
             (Reverse(*answers), Reverse(*in_degree), *row)
         });
-        let wanted = (index.rows() as f64 * self.fraction).ceil() as usize;
-        ranked.truncate(wanted.max(1));
+        ranked.truncate(share(index.rows(), self.fraction).max(1));
         let by_traffic = ranked.iter().filter(|(answers, ..)| *answers > 0).count();
         let mut rows: Vec<usize> = ranked.into_iter().map(|(.., row)| row).collect();
         rows.sort_unstable();
@@ -235,6 +235,12 @@ struct Choice {
     by_traffic: usize,
     /// Rows of the whole index that answers came from.
     known: usize,
+}
+
+/// How many rows the fraction takes; a part of a row counts as one.
+fn share(rows: usize, fraction: f64) -> usize {
+    // 7 % of 100 come out as 7.000000000000001.
+    (rows as f64 * fraction * (1.0 - 1e-12)).ceil() as usize
 }
 
 fn unranked() -> BuildError {
@@ -258,17 +264,14 @@ fn write(
 }
 
 fn in_degrees(path: &Path) -> Result<HashMap<u128, u64>, BuildError> {
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open(&Source::at(path))?;
     let mut in_degrees = HashMap::new();
     while let Some(ranked) = lines.next::<Ranked>()? {
         let known = in_degrees.entry(digest(&ranked.title)).or_insert(0);
         *known = ranked.mention_indegree.max(*known);
     }
     if in_degrees.is_empty() {
-        return Err(BuildError::Empty {
-            path: path.to_owned(),
-            intake: None,
-        });
+        return Err(BuildError::Blank(path.to_owned()));
     }
     Ok(in_degrees)
 }
@@ -293,6 +296,15 @@ mod tests {
                 in_degree,
             };
             assert_eq!(hot.check().is_ok(), sound, "{fraction}");
+        }
+        for (rows, fraction, wanted) in [
+            (100, 0.07, 7),
+            (100, 0.0701, 8),
+            (100, 0.55, 55),
+            (100, 1.0, 100),
+            (3, 0.01, 1),
+        ] {
+            assert_eq!(share(rows, fraction), wanted, "{rows} {fraction}");
         }
     }
 }

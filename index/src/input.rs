@@ -1,25 +1,102 @@
-//! Opening a corpus: a file, plain or compressed; or standard input or a pipe, kept in a file.
+//! Opening a corpus: a file, plain or compressed; or standard input or a pipe, of which a copy without
+//! a name is kept.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::BuildError;
 
+/// A corpus that can be opened as often as it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Where it lies; of a copy only what messages call it.
+    pub(crate) path: PathBuf,
+    /// The content of a stream.
+    copy: Option<Arc<File>>,
+}
+
+impl Source {
+    /// A file or a folder.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            copy: None,
+        }
+    }
+
+    /// A corpus by the name that was given. A stream can be read only once, so it is copied to the disk,
+    /// in the folder of `spool`: `-`, which is standard input, or a pipe.
+    pub(crate) fn of(corpus: &Path, spool: &Path) -> Result<Self, BuildError> {
+        if corpus.as_os_str() == "-" {
+            return Self::copied("standard input".into(), &mut io::stdin().lock(), spool);
+        }
+        if !can_be_read_once(corpus) {
+            return Ok(Self::at(corpus));
+        }
+        let mut stream = File::open(corpus).map_err(BuildError::io("reading", corpus))?;
+        Self::copied(corpus.to_owned(), &mut stream, spool)
+    }
+
+    /// The copy loses its name before it is filled: it goes with this process, even if that is killed.
+    fn copied(path: PathBuf, stream: &mut dyn Read, spool: &Path) -> Result<Self, BuildError> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let opened = options.open(spool);
+        let mut file = opened.map_err(BuildError::io("creating", spool))?;
+        fs::remove_file(spool).map_err(BuildError::io("removing", spool))?;
+        io::copy(stream, &mut file).map_err(BuildError::io("copying the corpus to", spool))?;
+        Ok(Self {
+            path,
+            copy: Some(Arc::new(file)),
+        })
+    }
+
+    /// Whether it was a stream.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    fn reader(&self) -> Result<Box<dyn Read + Send>, BuildError> {
+        if let Some(copy) = &self.copy {
+            let file = Arc::clone(copy);
+            return Ok(Box::new(Again { file, at: 0 }));
+        }
+        let path = &self.path;
+        if can_be_read_once(path) {
+            let shown = path.display();
+            return Err(BuildError::Setting(format!(
+                "{shown} is a pipe or a device, and is read more than once: write it to a file first"
+            )));
+        }
+        let file = File::open(path).map_err(BuildError::io("reading", path))?;
+        Ok(Box::new(file))
+    }
+}
+
+/// Reads a file from its beginning. Others may read it meanwhile.
+struct Again {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for Again {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// A file, unpacked while it is read. What it is packed with shows in its first bytes, whatever it is
 /// called.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, BuildError> {
-    let failed = || BuildError::io("reading", path);
-    if can_be_read_once(path) {
-        let shown = path.display();
-        return Err(BuildError::Setting(format!(
-            "{shown} is a pipe or a device, and is read more than once: write it to a file first"
-        )));
-    }
-    let file = File::open(path).map_err(failed())?;
-    let mut file = BufReader::with_capacity(1 << 16, file);
+pub(crate) fn open(source: &Source) -> Result<Box<dyn BufRead + Send>, BuildError> {
+    let failed = || BuildError::io("reading", &source.path);
+    let mut file = BufReader::with_capacity(1 << 16, source.reader()?);
     let start = file.fill_buf().map_err(failed())?;
     let packed = |magic: &[u8]| start.starts_with(magic);
     if packed(b"\x1f\x8b") {
@@ -31,10 +108,10 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, BuildError> {
     }
     for (magic, tool) in [(&b"BZh"[..], "bzcat"), (b"\xfd7zXZ\0", "xzcat")] {
         if packed(magic) {
-            let shown = path.display();
+            let shown = source.path.display();
             return Err(BuildError::Setting(format!(
-                "{shown} is packed in a way that is not read here: pipe `{tool} {shown}` into this \
-                 command, with --corpus -"
+                "{shown} is packed in a way that is not read here: pipe what `{tool}` makes of it into \
+                 this command, with --corpus -"
             )));
         }
     }
@@ -44,42 +121,6 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, BuildError> {
 /// Whether it is a pipe or the like, as `<(zcat corpus.gz)` is to a shell. Whatever is read of it is gone.
 fn can_be_read_once(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-/// A copy of a stream on the disk, because a corpus is read more than once. It goes with this value.
-#[derive(Debug)]
-pub(crate) struct Spooled {
-    pub(crate) path: PathBuf,
-}
-
-impl Spooled {
-    /// Copies a corpus to `path` if it can be read only once: `-`, which is standard input, or a pipe.
-    pub(crate) fn of(corpus: &Path, path: PathBuf) -> Result<Option<Self>, BuildError> {
-        if corpus.as_os_str() == "-" {
-            return Self::fill(path, &mut io::stdin().lock()).map(Some);
-        }
-        if !can_be_read_once(corpus) {
-            return Ok(None);
-        }
-        let mut stream = File::open(corpus).map_err(BuildError::io("reading", corpus))?;
-        Self::fill(path, &mut stream).map(Some)
-    }
-
-    /// Copies a stream to `path`; a copy that was left there by a build that was killed is replaced.
-    fn fill(path: PathBuf, from: &mut dyn Read) -> Result<Self, BuildError> {
-        let mut file = File::create(&path).map_err(BuildError::io("creating", &path))?;
-        let spooled = Self { path };
-        io::copy(from, &mut file)
-            .map_err(BuildError::io("copying the corpus to", &spooled.path))?;
-        Ok(spooled)
-    }
-}
-
-impl Drop for Spooled {
-    fn drop(&mut self) {
-        // Nobody misses it; the next build with standard input writes it anew.
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 #[cfg(test)]
@@ -96,7 +137,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus");
         fs::write(&path, bytes).unwrap();
-        let mut file = open(&path).map_err(|error| error.to_string())?;
+        read(&Source::at(&path))
+    }
+
+    fn read(source: &Source) -> Result<Vec<u8>, String> {
+        let mut file = open(source).map_err(|error| error.to_string())?;
         let mut read = Vec::new();
         let done = file.read_to_end(&mut read);
         done.map(|_| read)
@@ -120,45 +165,44 @@ mod tests {
             assert_eq!(cut, Err("UnexpectedEof".to_owned()));
         }
         let error = opened(b"BZh91AY").unwrap_err();
-        assert!(error.contains("pipe `bzcat "), "{error}");
+        assert!(error.contains("pipe what `bzcat` makes"), "{error}");
         assert_eq!(opened(b"").unwrap(), b"");
     }
 
     #[test]
     fn a_pipe_is_copied_and_never_read_twice() {
         let dir = tempfile::tempdir().unwrap();
-        let copy = dir.path().join(".index.corpus");
+        let spool = dir.path().join(".index.corpus");
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"text").unwrap();
         drop(writer);
         let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
-        let error = open(&path).err().unwrap().to_string();
+        let error = open(&Source::at(&path)).err().unwrap().to_string();
         assert!(error.ends_with("write it to a file first"), "{error}");
-        let spooled = Spooled::of(&path, copy.clone()).unwrap().unwrap();
-        assert_eq!(fs::read(&spooled.path).unwrap(), b"text");
+        let source = Source::of(&path, &spool).unwrap();
+        assert!(source.is_copy() && source.path == path);
+        for _ in 0..2 {
+            assert_eq!(read(&source).unwrap(), b"text");
+        }
         // What can be read again is not copied.
-        assert!(
-            Spooled::of(&copy, dir.path().join("other"))
-                .unwrap()
-                .is_none()
-        );
-        assert!(
-            Spooled::of(dir.path(), dir.path().join("other"))
-                .unwrap()
-                .is_none()
-        );
+        let file = dir.path().join("corpus");
+        fs::write(&file, "text").unwrap();
+        for corpus in [&*file, dir.path()] {
+            assert!(!Source::of(corpus, &spool).unwrap().is_copy());
+        }
     }
 
+    /// So that nothing is left of it if the process is killed.
     #[test]
-    fn a_copy_of_a_stream_goes_when_it_is_done() {
+    fn a_copy_of_a_stream_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".index.corpus");
-        fs::write(&path, "left by one that was killed").unwrap();
-        let spooled = Spooled::fill(path.clone(), &mut &b"text"[..]).unwrap();
-        assert_eq!(fs::read(&spooled.path).unwrap(), b"text");
-        drop(spooled);
-        assert!(!path.exists());
-        let error = Spooled::fill(dir.path().join("no/where"), &mut &b""[..]).unwrap_err();
+        let spool = dir.path().join(".index.corpus");
+        fs::write(&spool, "left by one that was killed").unwrap();
+        let source = Source::copied("a stream".into(), &mut &b"text"[..], &spool).unwrap();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+        assert_eq!(read(&source).unwrap(), b"text");
+        let nowhere = dir.path().join("no/where");
+        let error = Source::copied("a stream".into(), &mut &b""[..], &nowhere).unwrap_err();
         assert!(error.to_string().starts_with("creating "), "{error}");
     }
 }

@@ -47,6 +47,7 @@ pub use error::BuildError;
 pub use formats::Format;
 pub use hot::{Chosen, Hot, Traffic};
 pub use intake::{Intake, LeftOut, Reason};
+pub use lines::hex;
 pub use merge::{Merged, merge};
 pub use sample::sample;
 pub use search::{Found, SearchError, search};

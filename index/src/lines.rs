@@ -1,13 +1,13 @@
 //! A file line by line.
 
 use std::io::{self, BufRead, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::BuildError;
-use crate::input;
+use crate::input::{self, Source};
 use crate::intake::Reason;
 
 /// Nothing that is longer is taken in, so that one bad file does not fill the memory.
@@ -45,10 +45,10 @@ enum Step {
 }
 
 impl Lines {
-    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
+    pub(crate) fn open(source: &Source) -> Result<Self, BuildError> {
         Ok(Self {
-            path: path.to_owned(),
-            file: input::open(path)?,
+            path: source.path.clone(),
+            file: input::open(source)?,
             sha256: Sha256::new(),
             number: 0,
             line: Vec::new(),
@@ -167,7 +167,7 @@ impl Lines {
 }
 
 /// Ends a hash, as hexadecimal digits.
-pub(crate) fn hex(sha256: Sha256) -> String {
+pub fn hex(sha256: Sha256) -> String {
     let bytes: [u8; 32] = sha256.finalize().into();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::corpus::{Corpus, Reading, Survey};
 use crate::error::BuildError;
+use crate::input::Source;
 
 /// Texts of at most `count` passages, spread evenly over a corpus, as an index encodes them.
 ///
@@ -11,9 +12,10 @@ use crate::error::BuildError;
 ///
 /// If the corpus cannot be read, or holds no passage.
 pub fn sample(corpus: &Path, reading: &Reading, count: usize) -> Result<Vec<String>, BuildError> {
-    let rows = Survey::of(corpus, reading)?.rows;
+    let corpus = Source::at(corpus);
+    let rows = Survey::of(&corpus, reading)?.rows;
     let step = rows.div_ceil(count.max(1)).max(1);
-    let mut passages = Corpus::open(corpus, reading)?;
+    let mut passages = Corpus::open(&corpus, reading)?;
     let mut texts = Vec::new();
     let mut row = 0;
     while let Some(record) = passages.next()? {

@@ -1,13 +1,11 @@
 //! Additions whose corpus changes, cannot be read twice, or has ids that look like others.
 
-mod site;
-
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use site::{Site, Triples, add, addition, changing, ids, line, texts};
+use crate::site::{Site, Triples, add, addition, changing, ids, line, texts};
 use spechop_index::BuildError;
 
 /// As with a build: neither after the error nor after a kill before it are the rows of the other corpus

@@ -1,7 +1,5 @@
 //! Whole builds, over a corpus on disk and an encoder that can be told to fail.
 
-mod site;
-
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -10,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::site::{Site, Triples, changing, files, texts};
 use async_trait::async_trait;
-use site::{Site, Triples, changing, files, texts};
 use spechop_index::{BuildError, Built, Hot, Progress, check};
-use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_ports::{Call, Encoded, Encoder, PortError, Retriever, TextKind};
 use spechop_store::{Fault, IndexRetriever, PassageIndex};
 
 #[tokio::test]
@@ -117,12 +115,14 @@ async fn a_killed_build_loses_the_batch_it_was_in() {
         fn width(&self) -> usize {
             self.0.width()
         }
-        async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-            self.0.encode_query(call, text).await
-        }
-        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            match self.0.encode_passages(texts).await {
-                Ok(vectors) => Ok(vectors),
+        async fn encode(
+            &self,
+            call: &Call,
+            kind: TextKind,
+            texts: Vec<String>,
+        ) -> Result<Encoded, PortError> {
+            match self.0.encode(call, kind, texts).await {
+                Ok(encoded) => Ok(encoded),
                 Err(_) => std::future::pending().await,
             }
         }
@@ -356,10 +356,12 @@ async fn what_a_hot_subset_lacks_is_told_before_anything_is_encoded() {
     for (in_degree, said) in [
         (Some("missing.jsonl"), "missing.jsonl failed"),
         (Some("broken.jsonl"), "broken.jsonl, line 1: missing field"),
+        (Some("empty.jsonl"), "empty.jsonl is empty"),
         (None, "name a file with --in-degree"),
     ] {
         let mut site = Site::new();
         fs::write(site.path("broken.jsonl"), "{\"title\":\"x\"}\n").unwrap();
+        fs::write(site.path("empty.jsonl"), "\n").unwrap();
         let in_degree = in_degree.map(|name| site.path(name));
         site.build.hot = Some(Hot {
             fraction: 0.5,

@@ -1,14 +1,12 @@
 //! Indexes in parts, and indexes that grow and shrink while somebody reads them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod site;
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use site::{Site, Triples, add, addition, files, ids, line};
+use crate::site::{Site, Triples, add, addition, files, ids, line};
 use spechop_index::{
     Addition, BuildError, Format, Hot, Part, Traffic, check, look, merge, remove, search,
 };

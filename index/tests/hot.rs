@@ -1,12 +1,10 @@
 //! Hot subsets that are chosen for an index that is there: by what answers came from, and by links.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod site;
-
 use std::fs;
 use std::path::Path;
 
-use site::{Site, Triples};
+use crate::site::{Site, Triples};
 use spechop_index::{Chosen, Hot, Traffic, remove};
 use spechop_store::PassageIndex;
 
@@ -98,6 +96,24 @@ async fn the_same_choice_by_build_is_the_same_subset() {
     let built = site.build.run(&Triples::new("triples"), &mut |_| {}).await;
     assert_eq!(built.unwrap().hot_rows, Some(5));
     assert_eq!(fs::read(&manifest).unwrap(), before);
+}
+
+#[tokio::test]
+async fn the_largest_number_of_links_is_a_number() {
+    let mut site = Site::new();
+    let line = |id: &str, links: u32| {
+        let fields = format!("\"id\":\"{id}\",\"title\":\"T\",\"text\":\"about {id}\"");
+        format!("{{{fields},\"in_degree\":{links}}}\n")
+    };
+    let corpus = line("few", 1) + &line("most", u32::MAX);
+    fs::write(&site.build.corpus, corpus).unwrap();
+    site.build.hot = Some(Hot {
+        fraction: 0.5,
+        in_degree: None,
+    });
+    let built = site.build.run(&Triples::new("triples"), &mut |_| {}).await;
+    assert_eq!(built.unwrap().hot_rows, Some(1));
+    assert_eq!(ids(&site.build.out.join("hot")), ["most"]);
 }
 
 #[tokio::test]

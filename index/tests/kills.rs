@@ -1,17 +1,15 @@
 //! Builds in a process of their own: killed, without room, without leave to write.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod site;
-
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::site::{Site, Triples, files};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use site::{Site, Triples, files};
 use spechop_index::Build;
 
 /// The build in the child: of `corpus.jsonl` in its working folder. Prints a line for each batch.
@@ -39,7 +37,7 @@ async fn child() {
 /// The child, after a line of shell.
 fn start(dir: &Path, shell: &str) -> Command {
     let mut command = Command::new("sh");
-    let script = format!("{shell} exec \"$0\" --exact child --ignored --nocapture");
+    let script = format!("{shell} exec \"$0\" --exact kills::child --ignored --nocapture");
     command
         .arg("-c")
         .arg(script)

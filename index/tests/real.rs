@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Hot};
-use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_ports::{Call, Encoded, Encoder, PortError, Retriever, TextKind};
 use spechop_store::{IndexRetriever, PassageIndex, Query};
 use spechop_testkit::assets;
 use tokio::sync::Mutex;
@@ -32,14 +32,18 @@ impl Encoder for Recording {
         self.encoder.width()
     }
 
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        self.encoder.encode_query(call, text).await
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let vectors = self.encoder.encode_passages(texts).await?;
-        self.vectors.lock().await.extend(vectors.iter().cloned());
-        Ok(vectors)
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let encoded = self.encoder.encode(call, kind, texts).await?;
+        if kind == TextKind::Passage {
+            let mut vectors = self.vectors.lock().await;
+            vectors.extend_from_slice(&encoded.vectors);
+        }
+        Ok(encoded)
     }
 }
 

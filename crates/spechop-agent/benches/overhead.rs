@@ -14,8 +14,7 @@ use spechop_ports::{
     Call, GuessRequest, KnownHop, PlanRequest, Planner, ReadRequest, Reader, Retriever, Speculator,
 };
 use spechop_sched::{
-    Backend, Cores, Demand, Eligibility, Limits, Millicores, ScheduledPlanner, ScheduledReader,
-    ScheduledRetriever, ScheduledSpeculator,
+    Backend, Cores, Demand, Eligibility, Limits, Millicores, Scheduled, ScheduledRetriever,
 };
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{CommitKind, Question, Step};
@@ -148,15 +147,15 @@ fn taking_turns(port: Arc<ScriptedPorts>, cores: Option<&Cores>) -> Ports {
     let (reader, reads) = backend("reader");
     let (retriever, retrieves) = backend("retriever");
     let (speculator, speculates) = backend("speculator");
+    let planner = Scheduled::<dyn Planner>::new(port.clone(), &planner, plans);
+    let reader = Scheduled::<dyn Reader>::new(port.clone(), &reader, reads);
+    let retriever = ScheduledRetriever::new(port.clone(), &retriever, retrieves);
+    let speculator = Scheduled::<dyn Speculator>::new(port, &speculator, speculates);
     Ports {
-        planner: Arc::new(ScheduledPlanner::new(port.clone(), &planner, plans)),
-        reader: Arc::new(ScheduledReader::new(port.clone(), &reader, reads)),
-        retriever: Arc::new(ScheduledRetriever::new(port.clone(), &retriever, retrieves)),
-        speculator: Some(Arc::new(ScheduledSpeculator::new(
-            port,
-            &speculator,
-            speculates,
-        ))),
+        planner: Arc::new(planner),
+        reader: Arc::new(reader),
+        retriever: Arc::new(retriever),
+        speculator: Some(Arc::new(speculator)),
         drafter: None,
         draft_writer: None,
     }

@@ -122,9 +122,6 @@ fn idle(committed: usize) -> AgentError {
             .unwrap_or(u32::MAX)
             .saturating_add(1),
         stage: Stage::Segment,
-        source: PortError::Malformed {
-            what: "the window".into(),
-            detail: "no work is running and no answer was given".into(),
-        },
+        source: PortError::malformed("the window", "no work is running and no answer was given"),
     }
 }

@@ -24,15 +24,3 @@ pub enum AgentError {
         committed: usize,
     },
 }
-
-/// An error with its causes, in a line.
-pub(crate) fn one_line(error: &PortError) -> String {
-    let mut line = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    line
-}

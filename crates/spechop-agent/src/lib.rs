@@ -50,5 +50,4 @@ pub use report::{
 pub use settings::{
     Bill, Calibration, Due, Finish, Hidden, Policy, Prices, Settings, StageLimits, Weighing, Width,
 };
-pub use spechop_types::Stage;
 pub use trace::{TraceEvent, TraceKind};

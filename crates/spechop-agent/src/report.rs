@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_types::{Activities, Budget, Chance, Hop, Money, ProviderChange, Refusals, Tokens};
+use spechop_types::{
+    Activities, Budget, Chance, Hop, Money, ProviderChange, Refusals, Stage, Tokens,
+};
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
-use crate::{Due, Stage};
+use crate::Due;
 
 /// A question's answer, its committed trajectory and its cost.
 #[derive(Clone, Debug)]
@@ -317,8 +319,8 @@ impl Usage {
         }
     }
 
-    /// By stage, as [`Stage::ALL`] has them.
-    fn every(mut self) -> [Calls; Stage::ALL.len()] {
+    /// The calls of every stage, in the order of [`Stage::ALL`].
+    pub fn every(mut self) -> [Calls; Stage::ALL.len()] {
         Stage::ALL.map(|stage| *self.of(stage))
     }
 
@@ -347,13 +349,6 @@ impl Usage {
         self.drafted += other.drafted;
         self.foreseen += other.foreseen;
         self.hidden = self.hidden.saturating_add(other.hidden);
-    }
-
-    /// The money that went into wasted calls of all stages.
-    pub fn cost_wasted_total(&self) -> Money {
-        self.every()
-            .iter()
-            .fold(Money(0), |sum, calls| sum.plus(calls.cost_wasted.money))
     }
 
     /// What all calls of all stages cost.

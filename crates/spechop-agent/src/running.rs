@@ -287,10 +287,7 @@ impl<'a> Running<'a> {
             let what = format!("the {} stage", work.stage());
             let outcome = Err(match waited_in_vain {
                 Some(why) => PortError::NotSpeculated { what, why },
-                None => {
-                    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    PortError::Timeout { what, limit_ms }
-                }
+                None => PortError::timed_out(what, limit),
             });
             return Some(News::Finished {
                 work,

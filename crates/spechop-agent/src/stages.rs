@@ -114,7 +114,7 @@ pub(crate) async fn speculation(
     // Whoever launched it listens for as long as it runs.
     let mut tell = |guess| drop(early.send(guess));
     let guessed = speculator
-        .guess_as_they_come(&call, request, &mut tell)
+        .guess_streaming(&call, request, &mut tell)
         .await?;
     Ok(Outcome {
         output: Output::Guesses(guessed.guesses),

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::Guess;
-use spechop_types::{BranchId, Chance, Hop, Observation, ProviderChange, Refusal, SubQuestion};
+use spechop_types::{
+    BranchId, Chance, Hop, Observation, ProviderChange, Refusal, Stage, SubQuestion,
+};
 use spechop_verifier::Verdict;
 
-use crate::{Stage, Usage};
+use crate::Usage;
 
 /// Something that happened, in the order in which it happened.
 #[derive(Clone, Debug)]

@@ -1,18 +1,16 @@
 //! The agent over scripted ports in paused time: what it answers, how long it takes, what is left.
 
-mod asking;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
+use crate::asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use proptest::prelude::*;
 use spechop_agent::{
-    Agent, AgentError, Policy, Ports, Settings, Stage, StageLimits, Stopped, TraceEvent, TraceKind,
+    Agent, AgentError, Policy, Ports, Settings, StageLimits, Stopped, TraceEvent, TraceKind,
     Weighing,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, CommitKind, Observation};
+use spechop_types::{Budget, Chance, CommitKind, Observation, Stage};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]

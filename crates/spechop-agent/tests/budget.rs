@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stage, Stopped};
+use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stopped};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, Money, Price, Refusal, Refusals};
+use spechop_types::{Budget, Chance, Money, Price, Refusal, Refusals, Stage};
 
-mod asking;
-use asking::{ask, settings, steady, trajectory};
+use crate::asking::{ask, settings, steady, trajectory};
 
 /// Scripted calls take 10 tokens of prompt and 2 of completion each.
 fn prices() -> Prices {
@@ -68,7 +67,8 @@ async fn money_and_time_are_told_apart_into_used_and_wasted() {
     let standard = ask(&steady(&[true, false, true]), &priced(1, None))
         .await
         .unwrap();
-    assert_eq!(standard.usage.cost_wasted_total(), Money(0));
+    let wasted = standard.usage.every().map(|calls| calls.cost_wasted.money);
+    assert_eq!(wasted, [Money(0); 4]);
 }
 
 #[tokio::test(start_paused = true)]

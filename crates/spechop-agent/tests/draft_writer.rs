@@ -3,18 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
-mod asking;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use asking::{line, millis, question, settings, trajectory};
-use spechop_agent::{
-    Agent, Policy, Ports, Prices, Report, Settings, Stage, StageLimits, TraceEvent,
-};
+use crate::asking::{line, millis, question, settings, trajectory};
+use spechop_agent::{Agent, Policy, Ports, Prices, Report, Settings, StageLimits, TraceEvent};
 use spechop_ports::Wishes;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Money, Price};
+use spechop_types::{Budget, Money, Price, Stage};
 
 /// Two hops of 100 ms to write, 1,000 ms to look up and 50 ms to guess; drafts take `draft_ms`.
 fn script(draft_ms: u64, held: Option<bool>) -> Script {

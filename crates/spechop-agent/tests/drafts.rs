@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
-mod asking;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use asking::{line, millis, question, settings, steady, trajectory};
+use crate::asking::{line, millis, question, settings, steady, trajectory};
 use parking_lot::Mutex;
 use spechop_agent::{
     Agent, Journal, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind,

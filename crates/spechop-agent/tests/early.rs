@@ -12,8 +12,7 @@ use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
 use spechop_testkit::ScriptedPorts;
 use spechop_types::{Chance, CommitKind};
 
-mod asking;
-use asking::{millis, question, settings, steady, trajectory};
+use crate::asking::{millis, question, settings, steady, trajectory};
 
 /// Tells something after 50 ms, and goes on for so long; then it has the scripted guess, too, or fails.
 struct Early {
@@ -30,7 +29,7 @@ impl Speculator for Early {
         unreachable!("the agent takes guesses as they come")
     }
 
-    async fn guess_as_they_come(
+    async fn guess_streaming(
         &self,
         call: &Call,
         request: GuessRequest,

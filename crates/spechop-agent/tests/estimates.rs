@@ -1,9 +1,7 @@
 //! The running estimates of `spechop-theory`, fed by live stages: what the agent reports of its hops
 //! is enough to know p, α and β by.
 
-mod asking;
-
-use asking::{ask, settings};
+use crate::asking::{ask, settings};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_theory::{Estimator, Interval, Stages};
 use spechop_types::CommitKind;

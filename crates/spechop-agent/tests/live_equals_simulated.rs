@@ -3,15 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
-mod traces;
-
 use std::num::NonZeroUsize;
 
+use crate::traces::{Drawn, NO_GUESS, live, simulate};
 use proptest::prelude::*;
 use spechop_agent::{Calibration, Hidden, Policy, TraceKind, Weighing, Width};
 use spechop_sim::{Rules, What};
 use spechop_types::Chance;
-use traces::{Drawn, NO_GUESS, live, simulate};
 
 /// Times are drawn in steps, so that some stages take many times as long as others, and from a range
 /// so wide that no two sums of them are ever the same: what ends in the same moment ends in an order

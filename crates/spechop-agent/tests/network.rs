@@ -10,14 +10,13 @@
     reason = "a test's own helpers, and what the seeds came to"
 )]
 
-mod wire;
-
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::wire::{HEARTBEAT, RemotePorts, SERVER};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_agent::{
@@ -29,7 +28,6 @@ use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Chance, CommitKind, Hop, Question, Stage};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
-use wire::{HEARTBEAT, RemotePorts, SERVER};
 
 const SEEDS: u64 = 250;
 const QUESTIONS: usize = 4;
@@ -99,7 +97,7 @@ fn simulate(seed: u64, tally: &mut Tally) {
         .enable_random_order()
         .build();
     let served = ports.clone();
-    sim.host(SERVER, move || wire::serve(served.clone()));
+    sim.host(SERVER, move || crate::wire::serve(served.clone()));
     let client = Client {
         rng: StdRng::seed_from_u64(rng.random()),
         remote: RemotePorts::default(),

@@ -8,8 +8,7 @@ use spechop_agent::{Calls, Report};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Activities, Activity, CommitKind};
 
-mod asking;
-use asking::{ask, settings, steady};
+use crate::asking::{ask, settings, steady};
 
 /// The activities that took any time, in milliseconds.
 fn millis(of: &Activities) -> Vec<(Activity, u128)> {

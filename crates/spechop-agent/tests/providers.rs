@@ -10,8 +10,7 @@ use spechop_ports::{Call, PortError, Retriever};
 use spechop_testkit::ScriptedPorts;
 use spechop_types::{Passage, ProviderChange};
 
-mod asking;
-use asking::{question, settings, steady};
+use crate::asking::{question, settings, steady};
 
 /// Finds what the script says, each time with its second provider.
 struct Second(ScriptedPorts);

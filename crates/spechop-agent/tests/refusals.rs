@@ -6,19 +6,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{
-    Agent, Bill, Policy, Ports, Report, Settings, Stage, TraceEvent, TraceKind, Usage,
-};
-use spechop_ports::Wishes;
-use spechop_sched::{
-    Backend, Eligibility, Grade, Limits, Rule, ScheduledPlanner, ScheduledReader,
-    ScheduledRetriever, ScheduledSpeculator,
-};
+use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Usage};
+use spechop_ports::{Planner, Reader, Speculator, Wishes};
+use spechop_sched::{Backend, Eligibility, Grade, Limits, Rule, Scheduled, ScheduledRetriever};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, Refusal};
+use spechop_types::{Budget, Chance, Refusal, Stage};
 
-mod asking;
-use asking::{question, settings, steady, trajectory};
+use crate::asking::{question, settings, steady, trajectory};
 
 fn backend(capacity: usize, speculative_max: usize) -> Backend {
     let limits = Limits {
@@ -40,15 +34,12 @@ fn rule(grade: Grade) -> Rule {
 fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
     let (port, free) = (Arc::new(script.clone()), backend(64, 64));
     let full = rule(Grade::Full);
+    let speculator = Scheduled::<dyn Speculator>::new(port.clone(), &free, full);
     Ports {
-        planner: Arc::new(ScheduledPlanner::new(port.clone(), &free, full)),
-        reader: Arc::new(ScheduledReader::new(port.clone(), &free, full)),
+        planner: Arc::new(Scheduled::<dyn Planner>::new(port.clone(), &free, full)),
+        reader: Arc::new(Scheduled::<dyn Reader>::new(port.clone(), &free, full)),
         retriever: Arc::new(ScheduledRetriever::new(port.clone(), index, look_ups)),
-        speculator: Some(Arc::new(ScheduledSpeculator::new(
-            port.clone(),
-            &free,
-            full,
-        ))),
+        speculator: Some(Arc::new(speculator)),
         // It drafts nothing unless the script says so.
         drafter: Some(port),
         draft_writer: None,
@@ -265,7 +256,7 @@ async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
     ] {
         let guesses = backend(64, places);
         let port = Arc::new(script.clone());
-        let guesser = ScheduledSpeculator::new(port, &guesses, rule(grade));
+        let guesser = Scheduled::<dyn Speculator>::new(port, &guesses, rule(grade));
         let mut ports = ports(&script, &free, rule(Grade::Full));
         ports.speculator = Some(Arc::new(guesser));
         let (report, _) = ask(ports, &settings(3)).await;

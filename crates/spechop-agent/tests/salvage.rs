@@ -1,10 +1,8 @@
 //! Salvage, live: what it saves, what it is told as, and when it ends.
 
-mod asking;
-
 use std::time::Duration;
 
-use asking::{agent, ask, line, millis, question, settings, steady, trajectory};
+use crate::asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use spechop_agent::{Policy, Settings, TraceKind};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Budget;

@@ -16,8 +16,7 @@ use spechop_ports::{
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Money, Price, Tokens};
 
-mod asking;
-use asking::{question, settings};
+use crate::asking::{question, settings};
 
 /// Scripted ports that read 10 tokens at once and write one every millisecond, and say so as engines do.
 #[derive(Clone)]

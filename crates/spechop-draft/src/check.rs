@@ -1,7 +1,6 @@
 //! How good drafts are: against what the planner wrote.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 use spechop_ports::{DraftRequest, Drafter, KnownHop};
@@ -121,7 +120,6 @@ pub fn check(drafter: &dyn Drafter, segments: &[Segment], limit: usize) -> BTree
 ///
 /// Trajectories whose question is none that could be asked are left out.
 pub fn segments(trajectories: &[Trajectory], kind: &str) -> Vec<Segment> {
-    let nothing = Observation::read(None, Vec::new()).answer;
     let mut segments = Vec::new();
     for trajectory in trajectories {
         let Ok(question) = Question::new(&trajectory.question) else {
@@ -131,7 +129,7 @@ pub fn segments(trajectories: &[Trajectory], kind: &str) -> Vec<Segment> {
             sub_question: SubQuestion::new(&hop.sub_question),
             answer: match hop.found {
                 true => hop.answer.as_str().into(),
-                false => Arc::clone(&nothing),
+                false => Observation::NOTHING.into(),
             },
         });
         let hops: Vec<_> = hops.collect();
@@ -147,7 +145,6 @@ pub fn segments(trajectories: &[Trajectory], kind: &str) -> Vec<Segment> {
 
 /// The trajectories of segments that ended in a final answer and had hops.
 pub fn trajectories(segments: &[Segment]) -> Vec<Trajectory> {
-    let nothing = Observation::read(None, Vec::new()).answer;
     let ended = segments
         .iter()
         .filter(|segment| segment.next.is_none() && !segment.hops.is_empty());
@@ -155,7 +152,7 @@ pub fn trajectories(segments: &[Segment]) -> Vec<Trajectory> {
         let hops = segment.hops.iter().map(|hop| Lookup {
             sub_question: hop.sub_question.as_str().to_owned(),
             answer: hop.answer.as_ref().to_owned(),
-            found: hop.answer != nothing,
+            found: !Observation::is_nothing(&hop.answer),
         });
         Trajectory {
             question: segment.question.as_str().to_owned(),

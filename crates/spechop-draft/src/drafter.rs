@@ -28,8 +28,6 @@ const SHIPPED_CASES: f64 = 4.0;
 #[derive(Debug)]
 pub struct PatternDrafter {
     shipped: Patterns,
-    /// What an answer says if nothing was found.
-    nothing: std::sync::Arc<str>,
     own: Mutex<OwnedCache<(), Own>>,
     /// Of that, what was learnt here and others may not know; `None` if nobody else teaches anything.
     here: Option<Mutex<Here>>,
@@ -44,6 +42,14 @@ struct Here {
     begun: u64,
     /// Who has asked since others were last heard of.
     asked: BTreeSet<Tenant>,
+}
+
+impl Here {
+    fn note_asked(&mut self, tenant: &Tenant) {
+        if !self.asked.contains(tenant) && self.asked.len() < TENANTS_MAX.get() {
+            self.asked.insert(tenant.clone());
+        }
+    }
 }
 
 /// What one tenant has taught since it came. It ends when the tenant leaves for others, or when its lesson is
@@ -71,7 +77,6 @@ impl PatternDrafter {
     pub fn new(shipped: Patterns) -> Self {
         Self {
             shipped,
-            nothing: Observation::read(None, Vec::new()).answer,
             own: Mutex::new(OwnedCache::new(TENANTS_MAX)),
             here: None,
             changes: AtomicU64::new(0),
@@ -220,7 +225,7 @@ impl Drafter for PatternDrafter {
         }
         let asked = request.hops.iter().map(|hop| Asked {
             text: hop.sub_question.as_str(),
-            found: hop.answer != self.nothing,
+            found: !Observation::is_nothing(&hop.answer),
         });
         let asked: Vec<_> = asked.collect();
         let answers: Vec<_> = request.hops.iter().map(|hop| &*hop.answer).collect();
@@ -231,11 +236,8 @@ impl Drafter for PatternDrafter {
         };
         let key = Owned::new(request.tenant, ());
         let mut own = self.own.lock();
-        if let Some(mut here) = self.here()
-            && !here.asked.contains(request.tenant)
-            && here.asked.len() < TENANTS_MAX.get()
-        {
-            here.asked.insert(request.tenant.clone());
+        if let Some(mut here) = self.here() {
+            here.note_asked(request.tenant);
         }
         let drafts = self.drafts(&known, own.get(&key).map(|own| &*own), request.limit);
         drop(own);
@@ -253,7 +255,7 @@ impl Drafter for PatternDrafter {
         let lookups = hops.iter().map(|hop| Lookup {
             sub_question: hop.sub_question.as_str().to_owned(),
             answer: hop.answer.as_ref().to_owned(),
-            found: hop.answer != self.nothing,
+            found: !Observation::is_nothing(&hop.answer),
         });
         let trajectory = Trajectory {
             question: question.as_str().to_owned(),
@@ -299,6 +301,8 @@ impl Drafter for PatternDrafter {
         };
         learn(own);
         if let Some(mut here) = self.here() {
+            // Others may have looked since it asked for drafts, and did not see this.
+            here.note_asked(tenant);
             if here.terms.peek(&key).is_none() {
                 here.begun += 1;
                 let term = Term {

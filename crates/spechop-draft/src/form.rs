@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::HOPS_MAX;
 
 /// Longest form in bytes, its slots included.
-pub const FORM_BYTES_MAX: usize = 512;
+const FORM_BYTES_MAX: usize = 512;
 
 /// Where the words of a gap come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ pub enum InvalidForm {
     /// Nothing but gaps.
     #[error("a form needs words of its own")]
     Empty,
-    /// Longer than [`FORM_BYTES_MAX`].
+    /// Longer than a form may be.
     #[error("a form has at most {FORM_BYTES_MAX} bytes")]
     TooLong,
     /// Two gaps without a character between them.

@@ -27,7 +27,7 @@ mod step;
 
 pub use check::{Score, Segment, check, segments, trajectories};
 pub use drafter::{PatternDrafter, Taught};
-pub use form::{FORM_BYTES_MAX, Form, InvalidForm};
+pub use form::{Form, InvalidForm};
 pub use mine::{MineError, MineOptions, Mined, Report, mine};
 pub use own::{Learnt, Lesson};
 pub use patterns::{PatternRow, Patterns};

@@ -206,14 +206,16 @@ fn tried(
     score: &mut Score,
     trials: &mut HashMap<Form, Trial>,
 ) {
-    let nothing = Observation::read(None, Vec::new()).answer;
     let asked = trajectory.hops.iter().map(|hop| Asked {
         text: &hop.sub_question,
         found: hop.found,
     });
     let asked: Vec<_> = asked.collect();
     let answers = trajectory.hops.iter();
-    let answers = answers.map(|hop| if hop.found { &*hop.answer } else { &*nothing });
+    let answers = answers.map(|hop| match hop.found {
+        true => &*hop.answer,
+        false => Observation::NOTHING,
+    });
     let answers: Vec<_> = answers.collect();
     for at in 0..=asked.len() {
         let known = Known {

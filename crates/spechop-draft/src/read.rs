@@ -88,7 +88,6 @@ struct RawHop {
 /// The first line that is something else.
 pub fn read_trajectories(input: impl BufRead) -> Result<Traces, ReadError> {
     let wanted = r#"{"question":…,"hops":[{"sub_question":…,"answer":…}]}"#;
-    let nothing = Observation::read(None, Vec::new()).answer;
     let mut traces = Traces::default();
     each::<RawTrajectory>(input, wanted, |line, raw| {
         let question = question(line, &raw.question)?;
@@ -97,7 +96,9 @@ pub fn read_trajectories(input: impl BufRead) -> Result<Traces, ReadError> {
             return Ok(());
         }
         let hops = raw.hops.into_iter().map(|hop| Lookup {
-            found: hop.found.unwrap_or(*hop.answer != *nothing),
+            found: hop
+                .found
+                .unwrap_or_else(|| !Observation::is_nothing(&hop.answer)),
             sub_question: hop.sub_question,
             answer: hop.answer,
         });

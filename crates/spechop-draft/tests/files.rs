@@ -1,22 +1,11 @@
 //! Files of patterns and of trajectories that are not what they should be: one clear line each.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::error::Error;
-
 use spechop_draft::{
     Lookup, MineError, MineOptions, PatternError, Patterns, Trajectory, mine, read_bundle,
     read_trajectories,
 };
-
-fn why(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
-}
+use spechop_types::with_causes;
 
 /// The content with a checksum that fits.
 fn sealed(content: &str) -> String {
@@ -95,7 +84,7 @@ fn a_bad_file_of_patterns_says_what_to_do() {
         (&steps(5_000), "damaged"),
         (&" ".repeat((16 << 20) + 1), "it is not a file of patterns"),
     ] {
-        let error = why(&Patterns::from_json(text).unwrap_err());
+        let error = with_causes(&Patterns::from_json(text).unwrap_err());
         assert!(error.contains(words), "{error:?} does not say {words:?}");
         assert!(!error.contains('\n'), "{error}");
     }
@@ -130,7 +119,8 @@ fn a_bad_line_of_trajectories_is_named() {
         ),
         (&long, "line 2 has more than 1048576 bytes"),
     ] {
-        let error = why(&read_trajectories(format!("{good}\n{bad}\n").as_bytes()).unwrap_err());
+        let error = read_trajectories(format!("{good}\n{bad}\n").as_bytes()).unwrap_err();
+        let error = with_causes(&error);
         assert!(error.contains(words), "{error:?} does not say {words:?}");
     }
     assert!(read_trajectories(&b"\xff\xfe"[..]).is_err());
@@ -159,10 +149,10 @@ fn bundles_give_their_segments() {
     let trajectories = spechop_draft::trajectories(&segments);
     assert_eq!(trajectories.len(), 1);
     assert_eq!(trajectories[0].hops[0].answer, "Al");
-    let stray = why(&read_bundle(&b""[..], stages[0].as_bytes()).unwrap_err());
+    let stray = with_causes(&read_bundle(&b""[..], stages[0].as_bytes()).unwrap_err());
     assert!(stray.contains("line 1 is of a question"), "{stray}");
     let odd = stages[0].replace("\"ask\"", "\"say\"");
-    let odd = why(&read_bundle(questions.as_bytes(), odd.as_bytes()).unwrap_err());
+    let odd = with_causes(&read_bundle(questions.as_bytes(), odd.as_bytes()).unwrap_err());
     assert!(odd.starts_with("line 1 is not a segment"), "{odd}");
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
-use spechop_ports::{Call, Encoder};
+use spechop_ports::{Call, Encoder, TextKind};
 use spechop_testkit::assets::{model_dir, onnxruntime};
 use tokio::time::Instant;
 
@@ -47,12 +47,12 @@ fn main() -> anyhow::Result<()> {
     let encoder = OnnxEncoder::open(&model_dir(&args.model), &args.options)?;
     let open_s = start.elapsed().as_secs_f64();
 
+    let call = Call::authoritative();
     let start = Instant::now();
     let mut done = 0;
     for batch in texts.chunks(BATCH_PASSAGES) {
-        done += runtime
-            .block_on(encoder.encode_passages(batch.to_vec()))?
-            .len();
+        let encoded = encoder.encode(&call, TextKind::Passage, batch.to_vec());
+        done += runtime.block_on(encoded)?.vectors.len();
         eprint!("\r{done}/{} passages ", texts.len());
     }
     let passages_s = start.elapsed().as_secs_f64();
@@ -63,7 +63,7 @@ fn main() -> anyhow::Result<()> {
     for text in texts.iter().take(QUERIES) {
         let query: String = text.split_inclusive(' ').take(12).collect();
         let start = Instant::now();
-        runtime.block_on(encoder.encode_query(&Call::authoritative(), &query))?;
+        runtime.block_on(encoder.encode_query(&call, &query))?;
         query_ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     query_ms.sort_by(f64::total_cmp);

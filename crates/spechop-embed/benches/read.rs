@@ -19,7 +19,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use spechop_embed::{READER_RECIPE_FILE, ReaderOptions, SpanReader};
 use spechop_ports::{Call, ReadRequest, Reader};
 use spechop_testkit::assets::{onnxruntime, shipped_model};
-use spechop_types::{Passage, SubQuestion};
+use spechop_testkit::passage;
+use spechop_types::SubQuestion;
 
 /// How many words each passage has.
 const ALIKE: [usize; 5] = [128; 5];
@@ -33,19 +34,10 @@ const TEXT: &str = "Xawery Żuławski ( born 22 December 1971 in Warsaw ) is a P
 
 fn request(lengths: [usize; 5]) -> ReadRequest {
     let words = TEXT.split_whitespace().cycle();
-    let passage = |(n, length): (usize, usize)| Passage {
-        id: n.to_string().into(),
-        title: "Xawery Żuławski".into(),
+    let passage = |(n, length): (usize, usize)| {
         // Not all alike.
-        text: words
-            .clone()
-            .skip(n)
-            .take(length)
-            .collect::<Vec<_>>()
-            .join(" ")
-            .into(),
-        url: None,
-        score: 1.0,
+        let words: Vec<_> = words.clone().skip(n).take(length).collect();
+        passage(&n.to_string(), "Xawery Żuławski", words.join(" "))
     };
     ReadRequest {
         sub_question: SubQuestion::new("Who is the mother of Xawery Żuławski?"),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind, Vitals};
+use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind, Vitals, physical_cores};
 use spechop_types::Activity;
 use tokio::sync::oneshot;
 
@@ -45,7 +45,7 @@ impl EncoderOptions {
     pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
         Self {
             runtime_library: runtime_library.into(),
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            threads: physical_cores(),
             sessions: NonZeroUsize::MIN,
             run_tokens_max: RUN_TOKENS_MAX,
             queue_max: QUEUE_MAX,
@@ -190,31 +190,16 @@ impl Encoder for OnnxEncoder {
     /// `texts` are whole passages as the caller wants them read, such as title and text together;
     /// only the recipe's prefix is put before them. A few hundred at a time are best: they are
     /// sorted by length among themselves, and texts of like length run together.
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let encoded = self.encode_all(None, TextKind::Passage, texts).await?;
-        Ok(encoded.vectors)
-    }
-
-    /// It waits as passages do, whatever the texts are: a query of a question goes before it. Among them it
-    /// goes by the urgency of the call.
-    async fn encode_batch(
+    ///
+    /// They wait as passages do, even if they are queries: the query of a question goes before them. Among
+    /// passages they go by the urgency of the call.
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
         let _encoding = call.doing(Activity::Encode);
-        self.encode_all(Some(call), kind, texts).await
-    }
-}
-
-impl OnnxEncoder {
-    async fn encode_all(
-        &self,
-        call: Option<&Call>,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
         if texts.is_empty() {
             return Ok(Encoded {
                 vectors: Vec::new(),
@@ -225,7 +210,7 @@ impl OnnxEncoder {
         let tokens = off_the_runtime(&self.texts, self.workers.what(), cut).await?;
         let count = tokens.iter().map(|tokens| tokens.len() as u64).sum();
         let (reply, answer) = oneshot::channel();
-        let job = PassageJob::new(call.cloned(), tokens, reply);
+        let job = PassageJob::new(call.clone(), tokens, reply);
         let _ticket = self.workers.enter(job, Encoding::push_passages).await?;
         let vectors = answer.await.unwrap_or_else(|_| Err(self.workers.gone()))?;
         Ok(Encoded {
@@ -335,6 +320,13 @@ impl std::io::Write for Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn by_default_there_is_one_thread_for_each_core() {
+        assert_eq!(EncoderOptions::new("library").threads, physical_cores());
+        let reader = crate::ReaderOptions::new("library");
+        assert_eq!(reader.threads, physical_cores());
+    }
 
     #[test]
     fn a_proven_digest_is_the_one_that_would_be_computed() {

@@ -102,7 +102,7 @@ impl Backlog for Encoding {
                 .iter()
                 .map(|job| job.call.doing(Activity::Encode))
                 .collect(),
-            // Passages are encoded for nobody's call.
+            // Whoever waits for passages is encoding all the while.
             Run::Passages { .. } => Vec::new(),
         };
         model.run(&run.texts())

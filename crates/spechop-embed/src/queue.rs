@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use spechop_ports::{Call, Lane, PortError, Urgency};
+use spechop_ports::{Call, PortError};
 
 use crate::waiting::{Job, JobId, Reply, Waiting};
 
-/// Passage jobs of a lane in the queue at once, and of those that belong to no call. One keeps the model busy;
-/// the second is there when the first ends. More would only hold memory.
+/// Passage jobs of a lane in the queue at once. One keeps the model busy; the second is there when the
+/// first ends. More would only hold memory.
 const PASSAGE_JOBS_MAX: usize = 2;
 
 /// What starting a run costs beside its tokens, in tokens: two queries of unlike length share a
@@ -21,8 +21,8 @@ pub(crate) type QueryJob = Job<Vec<u32>, Vec<f32>>;
 
 /// Passages that wait for their runs. The job stays in the queue until its last run is done.
 pub(crate) struct PassageJob {
-    /// Whose they are. Nobody's, e.g. those of an index that is built, wait for all others.
-    call: Option<Box<Call>>,
+    /// Whose they are.
+    call: Box<Call>,
     /// Indices into `tokens`, longest first, those that have not run yet.
     left: VecDeque<usize>,
     tokens: Arc<[Vec<u32>]>,
@@ -33,31 +33,18 @@ pub(crate) struct PassageJob {
 }
 
 impl PassageJob {
-    pub(crate) fn new(
-        call: Option<Call>,
-        tokens: Vec<Vec<u32>>,
-        reply: Reply<Vec<Vec<f32>>>,
-    ) -> Self {
+    pub(crate) fn new(call: Call, tokens: Vec<Vec<u32>>, reply: Reply<Vec<Vec<f32>>>) -> Self {
         let mut left: Vec<usize> = (0..tokens.len()).collect();
         // Neighbours in length share a run, so hardly anything is padding.
         left.sort_by_key(|&at| Reverse(tokens[at].len()));
         Self {
-            call: call.map(Box::new),
+            call: Box::new(call),
             left: left.into(),
             vectors: vec![Vec::new(); tokens.len()],
             unfinished: tokens.len(),
             tokens: tokens.into(),
             reply,
         }
-    }
-
-    fn lane(&self) -> Option<Lane> {
-        self.call.as_deref().map(Call::lane)
-    }
-
-    fn urgency(&self, id: JobId) -> (Option<Urgency>, Reverse<JobId>) {
-        let urgency = self.call.as_deref().map(|call| call.urgency(id));
-        (urgency, Reverse(id))
     }
 
     /// Takes the longest passages that fit in a run, at least one.
@@ -112,8 +99,9 @@ impl Queue {
 
     /// Adds passages, or gives them back where enough of their lane wait already.
     pub(crate) fn push_passages(&mut self, id: JobId, job: PassageJob) -> Result<(), PassageJob> {
-        let lane = job.lane();
-        let waiting = self.passages.iter().filter(|(_, job)| job.lane() == lane);
+        let lane = job.call.lane();
+        let waiting = self.passages.iter();
+        let waiting = waiting.filter(|(_, job)| job.call.lane() == lane);
         if waiting.count() >= PASSAGE_JOBS_MAX {
             return Err(job);
         }
@@ -140,7 +128,7 @@ impl Queue {
         if self.queries.is_empty() {
             let waiting = self.passages.iter_mut();
             let waiting = waiting.filter(|(_, job)| !job.left.is_empty());
-            let (id, job) = waiting.max_by_key(|(id, job)| job.urgency(*id))?;
+            let (id, job) = waiting.max_by_key(|(id, job)| job.call.urgency(*id))?;
             return Some(Run::Passages {
                 job: *id,
                 at: job.take(run_tokens_max),
@@ -250,15 +238,13 @@ mod tests {
     }
 
     fn passages(lengths: &[usize]) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
-        let (reply, answer) = oneshot::channel();
-        let tokens = lengths.iter().map(|&length| vec![7; length]).collect();
-        (PassageJob::new(None, tokens, reply), answer)
+        passages_of(&Call::authoritative(), lengths)
     }
 
-    fn passages_of(call: &Call, count: usize) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
-        let (mut job, answer) = passages(&vec![RUN_TOKENS_MAX; count]);
-        job.call = Some(Box::new(call.clone()));
-        (job, answer)
+    fn passages_of(call: &Call, lengths: &[usize]) -> (PassageJob, Answer<Vec<Vec<f32>>>) {
+        let (reply, answer) = oneshot::channel();
+        let tokens = lengths.iter().map(|&length| vec![7; length]).collect();
+        (PassageJob::new(call.clone(), tokens, reply), answer)
     }
 
     /// Runs in order, as "S3:20 A:20 -> 1 | 0": what is pushed (lane, depth, length) and who runs.
@@ -356,16 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn needed_passages_go_before_those_that_may_be_wasted_and_those_of_nobody() {
+    fn needed_passages_go_before_those_that_may_be_wasted() {
         let mut queue = Queue::default();
         let [unlikely, likely] =
             [0.2, 0.8].map(|share| Call::new(Lane::Speculative, Chance::of(share)));
         let needed = Call::authoritative();
-        let nobodys = passages(&[RUN_TOKENS_MAX; 2]);
-        let mut answers = vec![nobodys.1];
-        assert!(queue.push_passages(1, nobodys.0).is_ok());
+        let mut answers = Vec::new();
         for (id, call) in [(2, &unlikely), (3, &likely), (4, &needed), (5, &needed)] {
-            let (job, answer) = passages_of(call, 2);
+            let (job, answer) = passages_of(call, &[RUN_TOKENS_MAX; 2]);
             assert!(queue.push_passages(id, job).is_ok(), "{id}");
             answers.push(answer);
         }
@@ -377,11 +361,10 @@ mod tests {
         // A promotion counts between two runs of a job.
         unlikely.promote();
         assert_eq!([next(), next(), next()], [2, 2, 5]);
-        assert_eq!([next(), next(), next(), next()], [3, 3, 1, 1]);
+        assert_eq!([next(), next()], [3, 3]);
         // Each lane has its own room.
-        assert!(queue.push_passages(6, passages_of(&needed, 1).0).is_err());
-        assert!(queue.push_passages(6, passages_of(&likely, 1).0).is_ok());
-        assert!(queue.push_passages(7, passages(&[8]).0).is_ok());
+        assert!(queue.push_passages(6, passages(&[8]).0).is_err());
+        assert!(queue.push_passages(6, passages_of(&likely, &[8]).0).is_ok());
     }
 
     #[test]
@@ -444,7 +427,8 @@ mod tests {
             let mut queue = Queue::default();
             let (reply, mut answer) = oneshot::channel();
             let tokens = lengths.iter().enumerate().map(|(n, &length)| vec![n as u32; length]).collect();
-            prop_assert!(queue.push_passages(1, PassageJob::new(None, tokens, reply)).is_ok());
+            let job = PassageJob::new(Call::authoritative(), tokens, reply);
+            prop_assert!(queue.push_passages(1, job).is_ok());
             while let Some(run) = queue.next_run(RUN_TOKENS_MAX) {
                 let texts = run.texts();
                 let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);

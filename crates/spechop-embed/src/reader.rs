@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use spechop_ports::{Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading, Vitals};
+use spechop_ports::{
+    Call, Guess, PortError, Ranked, ReadRequest, Reader, Reading, Vitals, physical_cores,
+};
 use spechop_types::{Activity, Chance, Tokens};
 use tokio::sync::oneshot;
 
@@ -54,7 +56,7 @@ impl ReaderOptions {
     pub fn new(runtime_library: impl Into<PathBuf>) -> Self {
         Self {
             runtime_library: runtime_library.into(),
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            threads: physical_cores(),
             room: None,
             passages_max: PASSAGES_MAX,
             queue_max: QUEUE_MAX,

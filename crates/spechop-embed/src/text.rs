@@ -58,10 +58,7 @@ pub(crate) async fn off_the_runtime<C: Send + Sync + 'static, T: Send + 'static>
     let done = tokio::task::spawn_blocking(move || cut(&cutter, &watch)).await;
     drop(wanted);
     done.map_err(|error| PortError::unavailable(what, error))?
-        .map_err(|detail| PortError::Refused {
-            what: what.to_owned(),
-            detail,
-        })
+        .map_err(|detail| PortError::refused(what, detail))
 }
 
 /// The tokenizer with the recipe's prefixes and limits around it.
@@ -135,8 +132,7 @@ impl TextCutter {
 
 /// An error of a library on one line.
 pub(crate) fn one_line(error: &impl ToString) -> String {
-    let text = error.to_string();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    spechop_types::one_line(&error.to_string())
 }
 
 #[cfg(test)]

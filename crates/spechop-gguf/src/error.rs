@@ -54,7 +54,7 @@ pub enum ReadError {
     },
     /// Numbers in another form.
     #[error(
-        "the tensor {name} is of type {kind}, and only F32 (0), F16 (1), Q4_1 (3) and Q8_0 (8) are understood here"
+        "the tensor {name} is of type {kind}, and only F32 (0), F16 (1), Q4_1 (3), Q8_0 (8) and IQ4_NL (20) are understood here"
     )]
     Kind {
         /// The tensor's name.

@@ -9,7 +9,7 @@
 //! llama.cpp computes with faster than with the usual `Q4_1`: in four bits with unequal steps (`IQ4_NL`), of
 //! which it takes eight rows of a matrix at once, and four tokens. A model whose last matrix is that of its
 //! vocabulary, stored in eight bits for looking tokens up, gets a copy in that form for choosing the next
-//! token. docs/MEASURED.md has what both gain and what the answers say to it.
+//! token. docs/MEASURED.md has the times of a call, docs/TRIED.md what merging saves and what the answers say to it.
 //!
 //! This crate reads and writes bytes, and runs no model. The same files give the same bytes everywhere, so
 //! whoever calls it can know their hash.

@@ -149,14 +149,10 @@ async fn measure(model: &LocalModel, clock: Clock) {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !arguments.iter().any(|argument| argument == "--bench") {
+    let Some(given) = spechop_testkit::bench_arguments() else {
         return;
-    }
-    let mut given = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'));
+    };
+    let mut given = given.iter();
     let name = given
         .next()
         .map_or("qwen2.5-coder-1.5b-instruct", String::as_str);

@@ -131,14 +131,10 @@ async fn plan_all(model: &Arc<LocalModel>, way: usize, rows: &mut Vec<Row>) {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !arguments.iter().any(|argument| argument == "--bench") {
+    let Some(given) = spechop_testkit::bench_arguments() else {
         return;
-    }
-    let mut given = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'));
+    };
+    let mut given = given.iter();
     let threads: Option<NonZeroU32> = given.next().map(|threads| threads.parse().unwrap());
     let shipped = spechop_testkit::assets::model_dir("spechop-planner-merged").join("model.gguf");
     let path = given.next().map_or(shipped, PathBuf::from);

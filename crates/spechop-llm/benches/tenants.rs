@@ -127,8 +127,7 @@ async fn play(style: Style, asked: &[(&str, &[PlanRequest])]) -> (u64, u64) {
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if spechop_testkit::bench_arguments().is_none() {
         return;
     }
     let questions = segments();

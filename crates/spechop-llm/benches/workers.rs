@@ -93,14 +93,10 @@ async fn run(model: &Arc<LocalModel>, calls: std::ops::Range<usize>, at_once: us
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !arguments.iter().any(|argument| argument == "--bench") {
+    let Some(given) = spechop_testkit::bench_arguments() else {
         return;
-    }
-    let mut given = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'));
+    };
+    let mut given = given.iter();
     let name = given.next().map_or("planner", String::as_str);
     let calls: usize = given.next().map_or(32, |calls| calls.parse().unwrap());
     let mut shapes: Vec<&str> = given.map(String::as_str).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, Lane, PlanRequest, Planned, Planner,
+    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner,
     PortError, ReadRequest, Reader, Reading, Speculator, WrittenDraft,
 };
 use spechop_types::{Chance, Step, Tokens};
@@ -231,9 +231,7 @@ impl From<Failed> for PortError {
 /// Generates, and once more with a complaint where the first output is flawed. The tokens are those
 /// of both, whatever came of them.
 ///
-/// If the second call fails, what there is will do, but not ahead of need: the standard agent's call might
-/// not have failed, since it is tried more often, and its answer would be another one (laws 6 and 8). A repair
-/// that is too long is so for everybody.
+/// If the second call fails, the flawed output serves, unless the failure [forbids it](PortError::allows_substitute).
 async fn ask<T>(
     model: &dyn TextModel,
     call: &Call,
@@ -260,19 +258,15 @@ where
     let second = match model.generate(call, repair).await {
         Ok(second) => second,
         Err(error) => {
-            let is_for_good = matches!(error, PortError::TooLong { .. });
-            let is_needed = call.lane() == Lane::Authoritative;
-            let usable = flaw.fallback.filter(|_| is_needed || is_for_good);
+            let may_do = error.allows_substitute(call.lane());
+            let usable = flaw.fallback.filter(|_| may_do);
             return (usable.ok_or(Failed::Silent(error)), first.tokens);
         }
     };
     let value = parse(&second).or_else(|again| {
-        flaw.fallback.or(again.fallback).ok_or_else(|| {
-            Failed::Useless(PortError::Malformed {
-                what: model.name().to_owned(),
-                detail: again.detail.to_owned(),
-            })
-        })
+        flaw.fallback
+            .or(again.fallback)
+            .ok_or_else(|| Failed::Useless(PortError::malformed(model.name(), again.detail)))
     });
     (value, first.tokens + second.tokens)
 }

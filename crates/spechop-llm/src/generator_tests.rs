@@ -1,36 +1,20 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use spechop_ports::{Fallback, KnownHop, contract};
-use spechop_types::{Passage, Question, SubQuestion};
+use spechop_ports::{Fallback, Lane, contract};
+use spechop_testkit::passage;
+use spechop_types::SubQuestion;
 
 use super::*;
-use crate::scripted::{Narrow, Scripted, prompt_bytes, scripted, scripted_ends};
+use crate::scripted::{Narrow, Scripted, plan_request, prompt_bytes, scripted, scripted_ends};
 use crate::{Chat, End, Prompt};
 
-fn plan_request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
-    let hop = |(asked, answer): &(&str, &str)| KnownHop {
-        sub_question: SubQuestion::new(asked),
-        answer: (*answer).into(),
-    };
-    PlanRequest {
-        question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
-        hops: hops.iter().map(hop).collect(),
-        must_answer,
-        drafts: Vec::new(),
-    }
-}
-
 fn read_request(passages: &[(&str, &str)]) -> ReadRequest {
-    let passage = |(title, text): &(&str, &str)| Passage {
-        id: "p".into(),
-        title: (*title).into(),
-        text: (*text).into(),
-        url: None,
-        score: 1.0,
-    };
+    let passages = passages.iter();
     ReadRequest {
         sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
-        passages: passages.iter().map(passage).collect(),
+        passages: passages
+            .map(|(title, text)| passage("p", title, *text))
+            .collect(),
     }
 }
 
@@ -146,10 +130,7 @@ async fn a_garbled_answer_of_an_endpoint_does_not_end_the_hops() {
         }
         async fn generate(&self, _: &Call, _: Generation) -> Result<Generated, PortError> {
             self.0.fetch_add(1, Relaxed);
-            Err(PortError::Malformed {
-                what: "the endpoint".into(),
-                detail: "half a line".into(),
-            })
+            Err(PortError::malformed("the endpoint", "half a line"))
         }
     }
     let model = Arc::new(Garbled(AtomicU32::new(0)));

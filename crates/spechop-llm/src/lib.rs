@@ -5,7 +5,6 @@
 //! place, `prompt`, whichever engine answers; [`StepPlanner`] alone, for a model that was trained to
 //! plan, has a form of its own.
 
-mod cores;
 mod generator;
 mod local;
 mod model;
@@ -18,13 +17,12 @@ mod steps;
 mod stop;
 mod thoughts;
 
-pub use cores::{affinity, physical_cores};
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
 pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
 pub use model::{
     Chat, End, Generated, Generation, Message, Prompt, Role, Text, TextDraft, TextModel,
 };
-pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, Retries, TimeLimits};
+pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
 pub use rewriter::LlmRewriter;
 pub use steps::StepPlanner;

@@ -37,7 +37,7 @@ use async_trait::async_trait;
 use llama_cpp_2::LogOptions;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
-use spechop_ports::{Call, PortError, Vitals};
+use spechop_ports::{Call, PortError, Vitals, physical_cores};
 use spechop_types::Activity;
 use tokio::sync::oneshot;
 
@@ -51,7 +51,6 @@ use self::loaded::{contexts, kv_bytes, load, supported_template};
 use self::queue::Queue;
 use self::shares::Shares;
 use self::stats::Counters;
-use crate::cores::physical_cores;
 use crate::{Generated, Generation, TextModel};
 
 /// llama.cpp keeps one state for the whole process; it is never given back.
@@ -101,7 +100,7 @@ pub struct LocalModelOptions {
 impl LocalModelOptions {
     /// Threads of each worker on this machine.
     pub fn threads_each(&self) -> u32 {
-        Shares::of(self, physical_cores()).threads
+        Shares::of(self, cores()).threads
     }
 
     /// The defaults for a model file: one worker, 4096 tokens, which hold a reader's prompt at its default
@@ -120,6 +119,11 @@ impl LocalModelOptions {
             vitals: Vitals::default(),
         }
     }
+}
+
+/// The cores of this machine, in the number that llama.cpp takes.
+fn cores() -> u32 {
+    u32::try_from(physical_cores().get()).unwrap_or(u32::MAX)
 }
 
 /// A GGUF model, decoding greedily.
@@ -322,7 +326,7 @@ fn prepare<'model>(
     shared: &Shared,
 ) -> Result<Vec<Parts<'model>>, OpenError> {
     let template = Arc::new(supported_template(model, &options.model_path)?);
-    let shares = Shares::of(options, physical_cores());
+    let shares = Shares::of(options, cores());
     let tokens = options
         .context_tokens_per_sequence
         .clamp(1, model.n_ctx_train().max(1));
@@ -366,7 +370,7 @@ fn log_opened(
     tokens: u32,
     is_batch_invariant: bool,
 ) {
-    let (workers, cores) = (options.workers.get(), physical_cores());
+    let (workers, cores) = (options.workers.get(), cores());
     let Shares { slots, threads, .. } = shares;
     if threads.saturating_mul(workers) > cores {
         tracing::warn!(

@@ -25,21 +25,19 @@ use async_trait::async_trait;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::SecretString;
-use spechop_ports::retry::{Again, Failure, retry};
-use spechop_ports::{Call, Lane, Metered, PortError, is_loopback};
+use spechop_ports::retry::{Again, FailedAttempt, Retries, retry};
+use spechop_ports::{Call, Metered, PortError, is_loopback, named};
 use spechop_types::Activity;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Chat, Generated, Generation, Prompt, TextModel};
 use dialect::{Dialect, Spoken, THOUGHT_TOKENS_MAX};
-use failures::again_after;
 use said::{Heard, Said};
 use sse::Events;
 use wire::{Chunk, Request};
 
 pub use config::{Endpoint, InvalidEndpoint, TimeLimits};
-pub use spechop_ports::retry::Retries;
 
 /// Most bytes of an error body, or of an answer that is not streamed.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -108,15 +106,11 @@ impl OpenAiModel {
             }
         }
         let client = client.build().map_err(InvalidEndpoint::Client)?;
-        let name = match url.port() {
-            Some(port) => format!("{} at {host}:{port}", endpoint.model),
-            None => format!("{} at {host}", endpoint.model),
-        };
         Ok(Self {
             client,
+            name: named(&endpoint.model, &url),
             url,
             model: endpoint.model.clone(),
-            name,
             key: endpoint.key.clone(),
             permits: Semaphore::new(endpoint.requests_max.get().min(Semaphore::MAX_PERMITS)),
             limits: endpoint.limits,
@@ -220,7 +214,7 @@ impl OpenAiModel {
         generation: &Generation,
         dialect: Dialect,
         body: Vec<u8>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, FailedAttempt> {
         let _permit = self.permit().await;
         let mut request = self
             .client
@@ -269,7 +263,7 @@ impl OpenAiModel {
         dialect: Dialect,
         mut metered: Metered,
         mut response: Response,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, FailedAttempt> {
         let thoughts = match dialect.thinks() {
             true => THOUGHT_TOKENS_MAX,
             false => 0,
@@ -279,8 +273,16 @@ impl OpenAiModel {
         let mut bytes = 0;
         let mut events = Events::default();
         let mut said = Said::new(dialect);
-        let silence = |said: &Said| self.silence(dialect, said.has_begun());
-        while let Some(piece) = self.next_piece(&mut response, silence(&said)).await? {
+        loop {
+            let silence = self.silence(dialect, said.has_begun());
+            let piece = match self.next_piece(&mut response, silence).await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                // The answer is whole, whatever becomes of the rest. That is waited for all the same: some gateways
+                // say of every piece that it is the last.
+                Err(_) if said.end.is_some() => break,
+                Err(error) => return Err(error),
+            };
             bytes += piece.len();
             if bytes > bytes_max {
                 return Err(self.malformed(format!("more than {bytes_max} bytes")));
@@ -335,7 +337,7 @@ impl OpenAiModel {
         dialect: Dialect,
         mut metered: Metered,
         mut response: Response,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<Heard, FailedAttempt> {
         let mut body = Vec::new();
         let silence = self.silence(dialect, false);
         while let Some(piece) = self.next_piece(&mut response, silence).await? {
@@ -359,29 +361,30 @@ impl OpenAiModel {
         &self,
         response: &mut Response,
         silence: Duration,
-    ) -> Result<Option<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]> + use<>>, Failure> {
+    ) -> Result<Option<impl AsRef<[u8]> + std::ops::Deref<Target = [u8]> + use<>>, FailedAttempt>
+    {
         timeout(silence, response.chunk())
             .await
             .map_err(|_| self.silent(silence))?
             .map_err(|error| self.broken(error))
     }
 
-    fn parse(&self, data: &[u8]) -> Result<Chunk, Failure> {
+    fn parse(&self, data: &[u8]) -> Result<Chunk, FailedAttempt> {
         let chunk: Chunk = serde_json::from_slice(data)
             .map_err(|error| self.malformed(format!("an event that does not parse: {error}")))?;
         match &chunk.error {
             None => Ok(chunk),
             Some(error) => {
-                let status = wire::status_of(error);
-                let again = status.map_or(Again::Soon, |status| again_after(status, None));
-                Err(self.failure(again, status, data, self.reason(data)))
+                // Without a status it may pass.
+                let status = wire::status_of(error).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                Err(self.failure(status, None, data, self.reason(data)))
             }
         }
     }
 
-    fn finish(&self, generation: &Generation, said: Said) -> Result<Heard, Failure> {
+    fn finish(&self, generation: &Generation, said: Said) -> Result<Heard, FailedAttempt> {
         if said.end.is_none() {
-            return Err(Failure {
+            return Err(FailedAttempt {
                 error: PortError::unavailable(
                     &self.name,
                     io::Error::new(io::ErrorKind::UnexpectedEof, "the answer broke off"),
@@ -406,10 +409,8 @@ impl TextModel for OpenAiModel {
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
         // A server decides by itself what it puts before a text.
         let Prompt::Chat(chat) = &generation.prompt else {
-            return Err(PortError::Refused {
-                what: self.name.clone(),
-                detail: "a chat endpoint cannot continue a bare text".to_owned(),
-            });
+            let detail = "a chat endpoint cannot continue a bare text";
+            return Err(PortError::refused(&self.name, detail));
         };
         let _generating = call.doing(Activity::Generate);
         let deadline = Instant::now() + self.limits.total;
@@ -419,14 +420,8 @@ impl TextModel for OpenAiModel {
             .await
             .unwrap_or_else(|_| Err(self.timeout(self.limits.total)));
         match (asked, half) {
-            // Half a text is better than none, but not ahead of need: a needed call might have had the whole, since it
-            // is tried more often (laws 6 and 8). What is refused for good is so for everybody.
-            (Err(error), Some(half))
-                if call.lane() == Lane::Authoritative
-                    || matches!(error, PortError::TooLong { .. } | PortError::Refused { .. }) =>
-            {
-                Ok(half)
-            }
+            // Half a text is better than none.
+            (Err(error), Some(half)) if error.allows_substitute(call.lane()) => Ok(half),
             (asked, _) => asked,
         }
     }

@@ -21,7 +21,7 @@ use crate::{Chat, Generation, Message, Prompt, Role, TextDraft};
 use clean::{clean, clean_cut};
 
 pub(crate) use beginning::{beginning, whole_question};
-pub(crate) use parse::{Flaw, guessed, has_substance, reading, step};
+pub(crate) use parse::{Flaw, guessed, has_found, has_substance, reading, step};
 pub(crate) use rewrite::{rewrite, rewritten};
 
 /// Most tokens of a sub-question, an answer and a guess, as in the SpecHop paper.

@@ -26,10 +26,8 @@ impl LlmRewriter {
 impl Rewriter for LlmRewriter {
     async fn rewrite(&self, call: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
         let generated = self.model.generate(call, prompt::rewrite(&request)).await?;
-        let question = prompt::rewritten(&generated).ok_or_else(|| PortError::Malformed {
-            what: self.model.name().to_owned(),
-            detail: "no question".to_owned(),
-        })?;
+        let question = prompt::rewritten(&generated)
+            .ok_or_else(|| PortError::malformed(self.model.name(), "no question"))?;
         Ok(Rewritten {
             question,
             tokens: generated.tokens,

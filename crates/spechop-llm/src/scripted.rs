@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use spechop_ports::{Call, PortError};
-use spechop_types::Tokens;
+use spechop_ports::{Call, KnownHop, PlanRequest, PortError};
+use spechop_types::{Question, SubQuestion, Tokens};
 
 use crate::{End, Generated, Generation, Prompt, TextModel};
 
@@ -75,10 +75,8 @@ impl TextModel for Narrow {
         let bytes = prompt_bytes(&generation.prompt);
         self.asked.lock().push(generation);
         if bytes > self.room {
-            return Err(PortError::TooLong {
-                what: "narrow".to_owned(),
-                detail: format!("{bytes} do not fit into {}", self.room),
-            });
+            let detail = format!("{bytes} do not fit into {}", self.room);
+            return Err(PortError::too_long("narrow", detail));
         }
         Ok(Generated {
             text: self.says.to_owned(),
@@ -86,6 +84,20 @@ impl TextModel for Narrow {
             certainty: None,
             tokens: TOKENS,
         })
+    }
+}
+
+/// What comes after these hops?
+pub(crate) fn plan_request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
+    let hop = |(asked, answer): &(&str, &str)| KnownHop {
+        sub_question: SubQuestion::new(asked),
+        answer: (*answer).into(),
+    };
+    PlanRequest {
+        question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
+        hops: hops.iter().map(hop).collect(),
+        must_answer,
+        drafts: Vec::new(),
     }
 }
 

@@ -25,11 +25,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner, PortError};
-use spechop_types::{Chance, Step, SubQuestion, Tokens, is_refusal};
+use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_types::{Chance, Step, SubQuestion, Tokens, one_line};
 
 use crate::prompt::{
-    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, beginning, has_substance, whole_question,
+    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, beginning, has_found, has_substance,
+    whole_question,
 };
 use crate::{End, Generated, Generation, Prompt, Text, TextDraft, TextModel};
 
@@ -248,7 +249,7 @@ fn answer_step(line: &str) -> Option<Step> {
     while let Some(rest) = answer.trim_start().strip_prefix(ANSWER) {
         answer = rest;
     }
-    let answer = folded(answer);
+    let answer = one_line(answer);
     has_substance(&answer).then(|| Step::Answer(answer.into()))
 }
 
@@ -262,10 +263,6 @@ fn fallback(request: &PlanRequest) -> Step {
     }
     let last = request.hops.iter().rev().find(|hop| has_found(hop));
     Step::Answer(last.map_or_else(|| UNKNOWN.into(), |hop| hop.answer.clone()))
-}
-
-fn has_found(hop: &KnownHop) -> bool {
-    has_substance(&hop.answer) && !is_refusal(&hop.answer)
 }
 
 /// A text for the model, and which of its lines are its own.
@@ -334,13 +331,7 @@ fn sub_answer(text: &str) -> String {
 /// One line without the arrow. All else stays as it is: no token of the text can be a control token
 /// (see [`Prompt`]), and the model has learnt from texts as they are.
 fn plain(text: &str) -> String {
-    folded(text).replace("=>", "->")
-}
-
-fn folded(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ")
+    one_line(text).replace("=>", "->")
 }
 
 /// Sub-questions and sub-answers of the training are far shorter; a reader that rambles must not fill the

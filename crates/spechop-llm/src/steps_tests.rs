@@ -1,26 +1,13 @@
 use futures::FutureExt;
 use proptest::prelude::*;
-use spechop_ports::{Draft, contract};
+use spechop_ports::{Draft, KnownHop, contract};
 use spechop_types::Question;
 
 use super::*;
-use crate::scripted::{Narrow, Scripted, scripted_ends};
+use crate::scripted::{Narrow, Scripted, plan_request as request, scripted_ends};
 use crate::stop::cut_at_stop;
 
 const ASKED: &str = "Who is the mother of Amy Dunne? =>";
-
-fn request(hops: &[(&str, &str)], must_answer: bool) -> PlanRequest {
-    let hop = |(asked, answer): &(&str, &str)| KnownHop {
-        sub_question: SubQuestion::new(asked),
-        answer: (*answer).into(),
-    };
-    PlanRequest {
-        question: Question::new("Who is the mother of the director of film Blue Kite?").unwrap(),
-        hops: hops.iter().map(hop).collect(),
-        must_answer,
-        drafts: Vec::new(),
-    }
-}
 
 const HOPS: &[(&str, &str)] = &[
     ("Who directed the film Blue Kite?", "Amy Dunne"),

@@ -1,13 +1,18 @@
 //! A server at an address for clients that start a program: messages go from standard input to HTTP,
 //! and back to standard output, as they are.
 
+mod tls;
+
 use std::collections::HashSet;
 use std::io;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta, JsonRpcMessage,
+    RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
@@ -17,12 +22,12 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{RoleClient, RoleServer};
 use secrecy::ExposeSecret;
 use spechop_ports::reason;
+use spechop_types::with_causes;
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::failure::causes;
+pub use self::tls::Tls;
 
 /// Requests of one client that may be under way at once.
 const REQUESTS_MAX: usize = 64;
@@ -38,6 +43,9 @@ pub enum BridgeError {
     /// The address cannot be used.
     #[error(transparent)]
     Endpoint(#[from] InvalidEndpoint),
+    /// There can be no TLS as it was asked for.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
     /// The server is not there, or does not speak MCP there.
     #[error("the connection to {url} ended{why}")]
     Lost {
@@ -110,24 +118,58 @@ struct Sent {
     taken: Result<(), NotTaken>,
 }
 
-/// Carries messages with the key of the endpoint, on behalf of a tenant, until the input ends and what was asked is
-/// answered. For that it waits ten seconds at most.
+/// How far the client has come with its handshake.
+#[derive(Clone, Copy)]
+enum Handshake {
+    /// It has asked the server for nothing yet.
+    Awaited,
+    /// It has said `initialize`, and not yet `notifications/initialized`.
+    Begun,
+    /// It is at its end, or the client needs none.
+    Over,
+}
+
+impl Handshake {
+    /// How far it is once the server has this message. `None` if the server must not have it yet: the connection would
+    /// take it for the next message of the handshake, and end.
+    fn with(self, message: &ClientJsonRpcMessage) -> Option<Self> {
+        match (self, message) {
+            (Self::Over, _) => Some(Self::Over),
+            (Self::Awaited, JsonRpcMessage::Request(request)) => match &request.request {
+                ClientRequest::InitializeRequest(_) => Some(Self::Begun),
+                ClientRequest::DiscoverRequest(_) => Some(Self::Over),
+                ClientRequest::PingRequest(_) => None,
+                // The newest revision has no handshake: each request names its revision.
+                request => request.get_meta().protocol_version().map(|_| Self::Over),
+            },
+            (Self::Begun, JsonRpcMessage::Notification(told)) => match &told.notification {
+                ClientNotification::InitializedNotification(_) => Some(Self::Over),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Carries messages with the key of the endpoint and this TLS, on behalf of a tenant, until the input ends and what was
+/// asked is answered. For that it waits ten seconds at most.
 ///
 /// # Errors
 ///
 /// What ended the connection to the server.
 pub async fn bridge(
     endpoint: &Endpoint,
+    tls: &Tls,
     tenant: Option<&str>,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), BridgeError> {
-    let (server, url) = connect(endpoint, tenant)?;
     let mut bridge = Bridge {
         client: AsyncRwTransport::<RoleServer, _, _>::new(input, output),
-        server,
-        url,
-        sending: JoinSet::new(),
+        server: connect(endpoint, tls, tenant)?,
+        url: endpoint.base_url.clone(),
+        handshake: Handshake::Awaited,
+        sending: FuturesUnordered::new(),
         asked: HashSet::new(),
         end: None,
         why: None,
@@ -137,14 +179,14 @@ pub async fn bridge(
 
 type ServerTransport = StreamableHttpClientTransport<reqwest::Client>;
 
-/// The server behind the endpoint, and its address for messages.
+/// The server behind the endpoint.
 fn connect(
     endpoint: &Endpoint,
+    tls: &Tls,
     tenant: Option<&str>,
-) -> Result<(ServerTransport, String), BridgeError> {
-    let (http, url) = endpoint.client()?;
-    let url = url.to_string();
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.clone())
+) -> Result<ServerTransport, BridgeError> {
+    let (http, url) = tls.client(endpoint)?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string())
         .max_concurrent_requests(REQUESTS_MAX);
     if let Some(key) = &endpoint.key {
         config = config.auth_header(key.expose_secret().trim());
@@ -155,17 +197,19 @@ fn connect(
         let name = http::HeaderName::from_static("spechop-tenant");
         config = config.custom_headers([(name, tenant)].into());
     }
-    let server = StreamableHttpClientTransport::with_client(http, config);
-    Ok((server, url))
+    Ok(StreamableHttpClientTransport::with_client(http, config))
 }
 
 /// A client, its server, and the messages under way between them.
 struct Bridge<C> {
     client: C,
     server: ServerTransport,
+    /// Its address, for messages.
     url: String,
-    /// Messages that the server has not taken yet.
-    sending: JoinSet<Sent>,
+    handshake: Handshake,
+    /// Messages that the server has not taken yet. They are begun in the order in which they came, which tasks of their
+    /// own would not keep: no request may overtake the end of the handshake.
+    sending: FuturesUnordered<BoxFuture<'static, Sent>>,
     /// The requests that the client waits for.
     asked: HashSet<RequestId>,
     /// When nobody waits any longer; set once the input has ended.
@@ -183,7 +227,7 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
             }
             tokio::select! {
                 message = self.client.receive(), if self.end.is_none() => match message {
-                    Some(message) => self.pass_to_server(message),
+                    Some(message) => self.take(message).await?,
                     None => self.end = Some(Instant::now() + AFTER_THE_END),
                 },
                 message = Transport::<RoleClient>::receive(&mut self.server) => match message {
@@ -194,20 +238,38 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
                     // Whatever is under way is nobody's.
                     return Ok(());
                 }
-                Some(sent) = self.sending.join_next() => {
-                    if let Ok(sent) = sent {
-                        self.was_sent(sent).await?;
-                    }
-                }
+                Some(sent) = self.sending.next() => self.was_sent(sent).await?,
             }
         }
-        // The connection often ends before the task of the request that ended it has been heard.
-        while let Ok(Some(sent)) = timeout(LAST_WORDS, self.sending.join_next()).await {
-            if let Ok(sent) = sent {
-                self.was_sent(sent).await?;
-            }
+        // The connection often ends before the request that ended it has been heard.
+        while let Ok(Some(sent)) = timeout(LAST_WORDS, self.sending.next()).await {
+            self.was_sent(sent).await?;
         }
         Err(self.lost())
+    }
+
+    /// Passes a message of the client on, or answers it.
+    async fn take(&mut self, message: ClientJsonRpcMessage) -> Result<(), BridgeError> {
+        if let Some(next) = self.handshake.with(&message) {
+            self.handshake = next;
+            self.pass_to_server(message);
+            return Ok(());
+        }
+        // Nothing else wants an answer.
+        let JsonRpcMessage::Request(request) = message else {
+            return Ok(());
+        };
+        let answer = match &request.request {
+            ClientRequest::PingRequest(_) => {
+                JsonRpcMessage::response(ServerResult::empty(()), request.id)
+            }
+            early => JsonRpcMessage::error(too_early(early), Some(request.id)),
+        };
+        self.tell(answer).await
+    }
+
+    async fn tell(&mut self, message: ServerJsonRpcMessage) -> Result<(), BridgeError> {
+        self.client.send(message).await.map_err(BridgeError::Client)
     }
 
     fn pass_to_server(&mut self, message: ClientJsonRpcMessage) {
@@ -218,14 +280,14 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
         self.asked.extend(id.clone());
         let cancelled = cancelled(&message);
         let sent = Transport::<RoleClient>::send(&mut self.server, message);
-        self.sending.spawn(async move {
+        self.sending.push(Box::pin(async move {
             let taken = sent.await.map_err(|error| NotTaken {
                 id,
-                why: reason(causes(&error).as_bytes(), None),
+                why: reason(with_causes(&error).as_bytes(), None),
                 trouble: Trouble::of(&error),
             });
             Sent { cancelled, taken }
-        });
+        }));
     }
 
     async fn pass_to_client(&mut self, message: ServerJsonRpcMessage) -> Result<(), BridgeError> {
@@ -235,7 +297,7 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
             _ => None,
         };
         self.asked.retain(|id| answered != Some(id));
-        self.client.send(message).await.map_err(BridgeError::Client)
+        self.tell(message).await
     }
 
     async fn was_sent(&mut self, sent: Sent) -> Result<(), BridgeError> {
@@ -259,7 +321,7 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
         let problem = format!("the server at {url} did not take the request: {why}");
         let problem = ErrorData::internal_error(problem, None);
         let refusal = JsonRpcMessage::error(problem, Some(id.clone()));
-        self.client.send(refusal).await.map_err(BridgeError::Client)
+        self.tell(refusal).await
     }
 
     fn lost(&self) -> BridgeError {
@@ -269,6 +331,24 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
         };
         let url = self.url.clone();
         BridgeError::Lost { url, why, trouble }
+    }
+}
+
+/// Why a request is not passed on before the handshake is over.
+fn too_early(request: &ClientRequest) -> ErrorData {
+    match (request.method(), request) {
+        // It is read as a request of an unknown method if its `params` do not fit.
+        ("initialize", ClientRequest::CustomRequest(_)) => ErrorData::invalid_params(
+            "`params` of initialize are missing, or have another form",
+            None,
+        ),
+        (method, _) => {
+            let problem = format!(
+                "{method} came before the handshake was over: `initialize` comes first, and \
+                 `notifications/initialized` after its answer"
+            );
+            ErrorData::invalid_request(problem, None)
+        }
     }
 }
 

@@ -15,14 +15,16 @@ use futures::stream::BoxStream;
 use http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientJsonRpcMessage, ContentBlock,
+    CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer};
+use serde_json::error::Category;
 use serde_json::{Value, json};
 use spechop_types::Passage;
 
@@ -131,6 +133,23 @@ pub fn service<D: Desk>(desk: Arc<D>, bytes_max: usize) -> DoorService<D> {
     )
 }
 
+/// The error that answers a body in which there is no message. `None` if there is one.
+pub fn unread(body: &[u8]) -> Option<Value> {
+    let error = serde_json::from_slice::<ClientJsonRpcMessage>(body).err()?;
+    let error = match error.classify() {
+        Category::Data => ErrorData::invalid_request(
+            "the body is not one message of JSON-RPC 2.0 (`jsonrpc`, `id`, `method`, `params`); batches \
+             are not taken",
+            None,
+        ),
+        Category::Syntax | Category::Eof | Category::Io => {
+            ErrorData::parse_error(format!("the body is not JSON: {error}"), None)
+        }
+    };
+    // JSON-RPC wants no number if that of the request is not known.
+    Some(json!({ "jsonrpc": "2.0", "id": null, "error": error }))
+}
+
 impl<D: Desk> ServerHandler for Door<D> {
     fn get_info(&self) -> ServerConfig {
         let mut us = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -167,6 +186,21 @@ impl<D: Desk> ServerHandler for Door<D> {
         });
         Ok(CallToolResponse::Complete(result))
     }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match &*request.method {
+            // A request of ours is read as one of an unknown method only if its `params` do not fit.
+            method @ ("initialize" | "ping" | "server/discover" | "tools/list" | "tools/call") => {
+                let problem = format!("`params` of {method} are missing, or have another form");
+                ErrorData::invalid_params(problem, None)
+            }
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
+    }
 }
 
 impl<D: Desk> Door<D> {
@@ -183,6 +217,10 @@ impl<D: Desk> Door<D> {
             ));
         };
         let arguments = call.arguments.unwrap_or_default();
+        let tool = self.get_tool(&call.name);
+        if let Some(refused) = tool.and_then(|tool| unknown(&tool, &arguments)) {
+            return Ok(Err(refused));
+        }
         Ok(match &*call.name {
             "search" => self.search(request, &arguments).await,
             "fetch" => self.fetch(request, &arguments).await,
@@ -311,6 +349,17 @@ impl<D: Desk> Door<D> {
     }
 }
 
+/// What is said of the first argument that the tool does not have. A model may have misspelt its name.
+fn unknown(tool: &Tool, arguments: &JsonObject) -> Option<Refused> {
+    let known = tool.input_schema.get("properties")?.as_object()?;
+    let name = arguments.keys().find(|name| !known.contains_key(*name))?;
+    let known: Vec<_> = known.keys().map(String::as_str).collect();
+    Some(Refused(format!(
+        "there is no argument {name:?}; there are: {}",
+        known.join(", ")
+    )))
+}
+
 fn question(arguments: &JsonObject) -> Result<Question, Refused> {
     let k = match arguments.get("k") {
         None | Some(Value::Null) => None,
@@ -323,7 +372,11 @@ fn question(arguments: &JsonObject) -> Result<Question, Refused> {
         None | Some(Value::Null) => None,
         Some(budget) => {
             let budget = budget.as_f64().filter(|s| *s > 0.0 && *s <= BUDGET_S_MAX);
-            let wanted = || Refused("budget must be a number of seconds, more than 0".to_owned());
+            let wanted = || {
+                Refused(format!(
+                    "budget must be a number of seconds, more than 0 and at most {BUDGET_S_MAX}"
+                ))
+            };
             Some(Duration::from_secs_f64(budget.ok_or_else(wanted)?))
         }
     };
@@ -410,6 +463,7 @@ fn tools() -> Vec<Tool> {
                     "budget": {
                         "type": "number",
                         "exclusiveMinimum": 0,
+                        "maximum": BUDGET_S_MAX,
                         "description": "Seconds after which the answer is written from what is \
                                         known by then.",
                     },

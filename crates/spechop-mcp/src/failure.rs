@@ -8,8 +8,9 @@ use rmcp::model::{CallToolResult, ErrorCode};
 use rmcp::service::ServiceError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use spechop_ports::retry::{Again, Failure, retry_after};
+use spechop_ports::retry::{Again, FailedAttempt, retry_after};
 use spechop_ports::{PortError, reason};
+use spechop_types::with_causes;
 
 use crate::options::Server;
 use crate::process::Fate;
@@ -26,7 +27,7 @@ pub(crate) struct Blame<'a> {
 
 impl Blame<'_> {
     /// A call that came to no result.
-    pub(crate) fn broken(&self, error: ServiceError, fate: Option<&Fate>) -> Failure {
+    pub(crate) fn broken(&self, error: ServiceError, fate: Option<&Fate>) -> FailedAttempt {
         match error {
             ServiceError::McpError(error) => self.protocol(&error),
             ServiceError::TransportSend(error) => self.transport(&error),
@@ -42,42 +43,36 @@ impl Blame<'_> {
     }
 
     /// A result by which the tool says that it failed. Whether that may pass it does not say.
-    pub(crate) fn failed(&self, result: &CallToolResult) -> Failure {
+    pub(crate) fn failed(&self, result: &CallToolResult) -> FailedAttempt {
         let texts = result.content.iter().filter_map(|block| block.as_text());
         let texts: Vec<_> = texts.map(|text| text.text.as_str()).collect();
         let said = self.quoted(&texts.join(" "));
         self.unavailable(format!("the tool says that it failed: {said}"), Again::Soon)
     }
 
-    pub(crate) fn malformed(&self, detail: &str) -> Failure {
-        Failure {
-            error: PortError::Malformed {
-                what: self.what.to_owned(),
-                detail: detail.to_owned(),
-            },
+    pub(crate) fn malformed(&self, detail: &str) -> FailedAttempt {
+        FailedAttempt {
+            error: PortError::malformed(self.what, detail),
             again: Again::Never,
         }
     }
 
-    pub(crate) fn refused(&self, detail: &str) -> Failure {
-        Failure {
-            error: PortError::Refused {
-                what: self.what.to_owned(),
-                detail: detail.to_owned(),
-            },
+    pub(crate) fn refused(&self, detail: &str) -> FailedAttempt {
+        FailedAttempt {
+            error: PortError::refused(self.what, detail),
             again: Again::Never,
         }
     }
 
-    pub(crate) fn unavailable(&self, source: String, again: Again) -> Failure {
-        Failure {
+    pub(crate) fn unavailable(&self, source: String, again: Again) -> FailedAttempt {
+        FailedAttempt {
             error: PortError::unavailable(self.what, source),
             again,
         }
     }
 
     /// An error of the protocol: the request itself is refused, or the server is at fault.
-    fn protocol(&self, error: &ErrorData) -> Failure {
+    fn protocol(&self, error: &ErrorData) -> FailedAttempt {
         let said = self.quoted(&error.message);
         match error.code {
             ErrorCode::INVALID_PARAMS
@@ -93,7 +88,7 @@ impl Blame<'_> {
         quoted(said, self.server)
     }
 
-    fn transport(&self, error: &DynamicTransportError) -> Failure {
+    fn transport(&self, error: &DynamicTransportError) -> FailedAttempt {
         let http = error
             .error
             .downcast_ref::<StreamableHttpError<reqwest::Error>>();
@@ -126,21 +121,7 @@ impl Blame<'_> {
 
 /// An error with its causes, which may be the server's words: short and on one line.
 pub(crate) fn chain(error: &(dyn Error + 'static), server: &Server) -> String {
-    quoted(&causes(error), server)
-}
-
-/// An error with its causes.
-pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let more = cause.to_string();
-        if !said.contains(&more) {
-            said = format!("{said}: {more}");
-        }
-        source = cause.source();
-    }
-    said
+    quoted(&with_causes(error), server)
 }
 
 fn quoted(said: &str, server: &Server) -> String {

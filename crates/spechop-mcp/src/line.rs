@@ -12,6 +12,7 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret;
+use spechop_types::causes;
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -426,17 +427,13 @@ fn unopened(
 
 /// Whether there was no connection at all.
 fn had_no_connection(error: &ClientInitializeError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    if let ClientInitializeError::TransportError { error, .. } = error {
-        cause = Some(&*error.error);
-    }
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-            return error.is_connect();
-        }
-        cause = error.source();
-    }
-    false
+    let first: &(dyn std::error::Error + 'static) = match error {
+        ClientInitializeError::TransportError { error, .. } => &*error.error,
+        error => error,
+    };
+    causes(first)
+        .find_map(|cause| cause.downcast_ref::<reqwest::Error>())
+        .is_some_and(reqwest::Error::is_connect)
 }
 
 #[cfg(test)]

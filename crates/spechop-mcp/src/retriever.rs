@@ -1,10 +1,8 @@
 //! A tool of an MCP server as the retriever of look-ups.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestParamsMeta};
-use spechop_ports::retry::{Again, Failure, retry};
+use spechop_ports::retry::{Again, FailedAttempt, retry};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::{Activity, Passage};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -66,7 +64,7 @@ impl McpRetriever {
         call: &Call,
         query: &str,
         limit: usize,
-    ) -> Result<Vec<Passage>, Failure> {
+    ) -> Result<Vec<Passage>, FailedAttempt> {
         let blame = Blame {
             what: &self.what,
             server: &self.options.server,
@@ -96,15 +94,15 @@ impl McpRetriever {
             }
             Ok(Err(error)) => Err(blame.broken(error, session.fate.as_deref())),
             // Another call would only add to what the server does not keep up with.
-            Err(_) => Err(Failure {
-                error: timed_out(&self.what, self.options.attempt),
+            Err(_) => Err(FailedAttempt {
+                error: PortError::timed_out(&self.what, self.options.attempt),
                 again: Again::Never,
             }),
         };
         let once = !(session.reads || session.idempotent || self.options.ahead == Ahead::Always);
         let result = answered.map_err(|failure| match failure.again {
             // The call may have done what it does.
-            Again::Soon if once => Failure {
+            Again::Soon if once => FailedAttempt {
                 again: Again::Never,
                 ..failure
             },
@@ -131,7 +129,7 @@ impl Retriever for McpRetriever {
         let attempts = retry(&self.options.retries, call, deadline, || {
             self.attempt(call, query, limit)
         });
-        let late = |_| timed_out(&self.what, self.options.total);
+        let late = |_| PortError::timed_out(&self.what, self.options.total);
         timeout_at(deadline, attempts).await.map_err(late)?
     }
 }
@@ -141,12 +139,5 @@ impl std::fmt::Debug for McpRetriever {
         f.debug_struct("McpRetriever")
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-fn timed_out(what: &str, limit: Duration) -> PortError {
-    PortError::Timeout {
-        what: what.to_owned(),
-        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
     }
 }

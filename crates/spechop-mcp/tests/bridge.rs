@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use serde_json::{Value, json};
-use spechop_mcp::bridge::{BridgeError, Trouble, bridge};
+use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
 use spechop_web::Endpoint;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpListener;
@@ -45,7 +45,10 @@ impl Client {
     fn new(endpoint: Endpoint) -> Self {
         let (input, theirs) = tokio::io::duplex(1 << 16);
         let (ours, output) = tokio::io::duplex(1 << 16);
-        let bridge = tokio::spawn(async move { bridge(&endpoint, None, theirs, ours).await });
+        let bridge = tokio::spawn(async move {
+            let tls = Tls::default();
+            bridge(&endpoint, &tls, None, theirs, ours).await
+        });
         Self {
             input,
             output: BufReader::new(output),
@@ -103,6 +106,36 @@ async fn a_request_that_is_not_taken_has_an_answer_at_once() {
         .await;
     let refusal = client.read().await;
     assert_eq!(refusal["id"], 1, "{refusal}");
+    let said = refusal["error"]["message"].as_str().unwrap();
+    assert!(said.contains("did not take the request"), "{said}");
+}
+
+#[tokio::test]
+async fn before_the_handshake_is_over_a_ping_is_answered_and_all_else_refused() {
+    let mut client = Client::new(served(takes_no_request).await);
+    let request = |id: u32, method: &str| json!({ "jsonrpc": "2.0", "id": id, "method": method });
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    // Once before it has begun, and once before its end.
+    for begins in [true, false] {
+        client
+            .write(&[request(1, "ping"), request(2, "tools/list")])
+            .await;
+        let pong = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+        assert_eq!(client.read().await, pong);
+        let refusal = client.read().await;
+        assert_eq!(refusal["id"], 2, "{refusal}");
+        assert_eq!(refusal["error"]["code"], -32600, "{refusal}");
+        client.write(&[request(3, "initialize")]).await;
+        let refusal = client.read().await;
+        assert_eq!(refusal["error"]["code"], -32602, "{refusal}");
+        if begins {
+            client.write(&[initialized.clone(), hello()]).await;
+            assert!(client.read().await["result"].is_object());
+        }
+    }
+    // It has lived on.
+    client.write(&[initialized, request(4, "tools/list")]).await;
+    let refusal = client.read().await;
     let said = refusal["error"]["message"].as_str().unwrap();
     assert!(said.contains("did not take the request"), "{said}");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 use spechop_mcp::{Ahead, McpOptions, McpRetriever, OpenError, Program, Server};
 use spechop_ports::{Call, PortError, Retriever, contract};
+use spechop_testkit::eventually;
 use spechop_types::TraceContext;
 use tempfile::TempDir;
 
@@ -57,19 +58,8 @@ impl Script {
     }
 
     async fn heard(&self, what: &str) {
-        until(|| self.written("heard").contains(what)).await;
+        eventually(|| self.written("heard").contains(what)).await;
     }
-}
-
-/// Waits for something that comes by itself. A test that waits in vain fails.
-async fn until(mut there: impl FnMut() -> bool) {
-    for _ in 0..3000 {
-        if there() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it did not come");
 }
 
 async fn ask(retriever: &McpRetriever) -> Result<Vec<String>, PortError> {
@@ -238,7 +228,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
     let tool = script.open().await;
     let error = ask(&tool).await.unwrap_err();
     assert!(
-        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
+        matches!(error, PortError::Timeout { limit, .. } if limit.as_millis() == 200),
         "{error}"
     );
     script.heard("notifications/cancelled").await;
@@ -291,11 +281,11 @@ async fn the_program_ends_with_the_retriever() {
     let script = Script::new("spawns");
     let tool = script.open().await;
     let number = || script.written("grandchild").trim().parse().ok();
-    until(|| number().is_some()).await;
+    eventually(|| number().is_some()).await;
     let grandchild = Pid::from_raw(number().unwrap()).unwrap();
     assert!(test_kill_process(grandchild).is_ok());
     drop(tool);
-    until(|| !is_alive(grandchild)).await;
+    eventually(|| !is_alive(grandchild)).await;
     script.heard("end").await;
 }
 

@@ -212,7 +212,7 @@ impl Call {
     /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
     /// several calls share. What it spends its time on is told of this one, too.
     #[must_use]
-    pub fn apart(&self) -> Self {
+    pub fn detached(&self) -> Self {
         let mut shared = Shared::new(self.tenant().clone(), self.lane(), None);
         shared.timed_with = Some(self.clone());
         Self {
@@ -227,7 +227,7 @@ impl Call {
     /// A part of this call, for who makes several at the same time: each part takes seats of its own. It is
     /// promoted with the whole. The whole is as far as its furthest part, and takes what they take.
     #[must_use]
-    pub fn part(&self) -> Self {
+    pub fn sub_call(&self) -> Self {
         let whole = Some(self.clone());
         let shared = Shared::new(self.tenant().clone(), self.lane(), whole);
         let part = Self {

@@ -140,15 +140,10 @@ impl<P: ?Sized> Chaotic<P> {
             }
             Fault::Error => Err(self.unavailable("it fails on purpose")),
             Fault::Hang => std::future::pending().await,
-            Fault::Garbage => garbage().map_or_else(
-                || {
-                    Err(PortError::Malformed {
-                        what: self.what(),
-                        detail: "it is garbage on purpose".into(),
-                    })
-                },
-                Ok,
-            ),
+            Fault::Garbage => {
+                let detail = "it is garbage on purpose";
+                garbage().ok_or_else(|| PortError::malformed(self.what(), detail))
+            }
             Fault::Disconnect(after) => {
                 // Whatever it came to, nobody hears of it.
                 drop(timeout(after, call).await);

@@ -114,16 +114,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn parts_and_shared_work_take_the_time_of_the_call_that_they_were_made_of() {
         let call = Call::authoritative();
-        let (part, apart) = (call.part(), call.apart());
+        let (part, detached) = (call.sub_call(), call.detached());
         let reading = part.doing(Activity::Read);
         sleep(MS).await;
-        let scanning = apart.part().doing(Activity::Scan);
+        let scanning = detached.sub_call().doing(Activity::Scan);
         sleep(MS).await;
         drop(reading);
         sleep(MS).await;
         drop(scanning);
         let expected = [(Activity::Read, 2), (Activity::Scan, 1)];
-        for call in [&call, &part, &apart] {
+        for call in [&call, &part, &detached] {
             assert_eq!(times(call), expected);
         }
         assert_eq!(times(&Call::authoritative()), []);

@@ -56,31 +56,25 @@ pub async fn encoder(encoder: &dyn Encoder) {
         dot > 0.9999,
         "company in a batch must not change a vector: {dot}"
     );
-    let passages = encoder
-        .encode_passages(vec!["first".into(), "second passage".into()])
-        .await
-        .expect("passages");
-    assert_eq!(passages.len(), 2);
-    assert!(passages.iter().all(|v| v.len() == encoder.width()));
+    let batch = async |kind: TextKind, texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let count = texts.len();
+        let encoded = encoder.encode(&call, kind, texts).await.expect("a batch");
+        let vectors = encoded.vectors;
+        assert_eq!(vectors.len(), count);
+        assert!(vectors.iter().all(|v| v.len() == encoder.width()));
+        vectors
+    };
     let same = |one: &[f32], other: &[f32]| {
         let dot: f32 = one.iter().zip(other).map(|(a, b)| a * b).sum();
         assert!(dot > 0.999, "a batch gives the same vectors: {dot}");
     };
-    let texts = || vec!["first".to_owned(), "second passage".to_owned()];
-    let batch = encoder.encode_batch(&call, TextKind::Passage, texts());
-    let batch = batch.await.expect("a batch of passages").vectors;
-    assert_eq!(batch.len(), 2);
-    batch.iter().zip(&passages).for_each(|(a, b)| same(a, b));
-    let batch = encoder.encode_batch(&call, TextKind::Query, vec![text.to_owned()]);
-    let batch = batch.await.expect("a batch of queries").vectors;
-    same(&batch[0], &alone);
-    assert!(
-        encoder
-            .encode_passages(Vec::new())
-            .await
-            .expect("none")
-            .is_empty()
-    );
+    let passages = batch(TextKind::Passage, &["first", "second passage"]).await;
+    let second = batch(TextKind::Passage, &["second passage"]).await;
+    same(&second[0], &passages[1]);
+    let queries = batch(TextKind::Query, &[text, "short"]).await;
+    same(&queries[0], &alone);
+    batch(TextKind::Passage, &[]).await;
 }
 
 /// Drafts are not empty, whatever sample is asked for; a call that is dropped leaves nothing behind.

@@ -34,33 +34,24 @@ pub trait Encoder: Send + Sync {
     /// Number of components of every vector.
     fn width(&self) -> usize;
 
-    /// The vector of one query. Queries that arrive together share a run of the model.
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError>;
-
-    /// The vectors of passages, in order. Meant for building indexes: whole batches, no lanes.
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError>;
-
-    /// The vectors of texts that a call waits for, e.g. the passages of a page that it has found. An encoder that
-    /// can tells what they cost, goes by the call's urgency, and lets the queries of questions go first.
-    async fn encode_batch(
+    /// The vectors of texts, in order: the passages of an index that is built, or of a page that a call
+    /// has found. An encoder that can tells what they cost, goes by the call's urgency, and lets the
+    /// queries of questions go first.
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
         texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        let vectors = match kind {
-            TextKind::Passage => self.encode_passages(texts).await?,
-            TextKind::Query => {
-                let mut vectors = Vec::with_capacity(texts.len());
-                for text in &texts {
-                    vectors.push(self.encode_query(call, text).await?);
-                }
-                vectors
-            }
-        };
-        Ok(Encoded {
-            vectors,
-            tokens: None,
+    ) -> Result<Encoded, PortError>;
+
+    /// The vector of one query. An encoder overrides it if queries that arrive together share a run of
+    /// its model.
+    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+        let texts = vec![text.to_owned()];
+        let encoded = self.encode(call, TextKind::Query, texts).await?;
+        let vector = encoded.vectors.into_iter().next();
+        vector.ok_or_else(|| {
+            PortError::malformed(format!("encoder {}", self.fingerprint()), "no vector")
         })
     }
 }

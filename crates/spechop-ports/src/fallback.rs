@@ -4,11 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use spechop_types::Passage;
 
 use crate::{
     Call, Lane, PlanRequest, Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading,
-    Retriever,
 };
 
 /// Asks the second port where the first one fails, on the same call.
@@ -79,57 +77,37 @@ impl Reader for Fallback<dyn Reader> {
     }
 }
 
-#[async_trait]
-impl Retriever for Fallback<dyn Retriever> {
-    /// The second one is hardly ever asked.
-    async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
-        self.first.warm(call, query).await
-    }
-
-    async fn retrieve(
-        &self,
-        call: &Call,
-        query: &str,
-        limit: usize,
-    ) -> Result<Vec<Passage>, PortError> {
-        let outcome = self.first.retrieve(call, query, limit).await;
-        if is_needed(call, &outcome) {
-            return self.second.retrieve(call, query, limit).await;
-        }
-        outcome
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use spechop_types::{Chance, SubQuestion, Tokens};
 
     use super::*;
-    use spechop_types::Chance;
 
-    struct Shelf(Option<&'static str>);
+    struct Says(Option<&'static str>);
 
     #[async_trait]
-    impl Retriever for Shelf {
-        async fn retrieve(&self, _: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
-            let id = self
+    impl Reader for Says {
+        async fn read(&self, _: &Call, _: ReadRequest) -> Result<Reading, PortError> {
+            let answer = self
                 .0
-                .ok_or_else(|| PortError::unavailable("the shelf", "it fell"))?;
-            let text = Arc::from(id);
-            Ok(vec![Passage {
-                id: Arc::clone(&text),
-                title: Arc::clone(&text),
-                text,
-                url: None,
-                score: 1.0,
-            }])
+                .ok_or_else(|| PortError::unavailable("the reader", "it is asleep"))?;
+            Ok(Reading {
+                answer: Some(answer.into()),
+                confidence: None,
+                tokens: Tokens::default(),
+            })
         }
     }
 
     async fn ask(call: &Call, first: Option<&'static str>) -> Option<String> {
-        let (first, second): (Arc<dyn Retriever>, Arc<dyn Retriever>) =
-            (Arc::new(Shelf(first)), Arc::new(Shelf(Some("second"))));
-        let hits = Fallback::new(first, second).retrieve(call, "q", 1).await;
-        hits.ok().map(|hits| hits[0].id.to_string())
+        let (first, second): (Arc<dyn Reader>, Arc<dyn Reader>) =
+            (Arc::new(Says(first)), Arc::new(Says(Some("second"))));
+        let request = ReadRequest {
+            sub_question: SubQuestion::new("q"),
+            passages: Vec::new(),
+        };
+        let reading = Fallback::new(first, second).read(call, request).await;
+        Some(reading.ok()?.answer?.to_string())
     }
 
     #[tokio::test]

@@ -172,7 +172,7 @@ pub trait Speculator: Send + Sync {
     /// As [`Speculator::guess`], for who can begin with some guesses while better ones are looked for:
     /// what there is before the end is given to `early`, none of them twice. What is returned begins with
     /// them, in that order.
-    async fn guess_as_they_come(
+    async fn guess_streaming(
         &self,
         call: &Call,
         request: GuessRequest,

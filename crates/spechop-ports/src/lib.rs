@@ -9,14 +9,16 @@
 //! * **The same input gives the same output**, as far as the thing behind the port allows.
 //!
 //! Retries, time limits, caches and metrics wrap a port; they are no methods of it. What implementations
-//! that ask a server have in common is in [`retry`] and [`reason`].
+//! that ask a server have in common is in [`retry`], [`reason`], [`base_url`] and [`named`].
 
+mod address;
 mod call;
 mod cells;
 mod chaos;
 mod clock;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
+mod cores;
 mod draft;
 mod encode;
 mod error;
@@ -32,13 +34,16 @@ mod retrieve;
 pub mod retry;
 mod rewrite;
 mod search;
+mod shared_calls;
 mod urgency;
 mod vitals;
 
+pub use address::{base_url, named};
 pub use call::{Call, Lane, Life, Progress, Seat, Wishes};
 pub use cells::{SharedCells, Swapped};
 pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;
+pub use cores::{affinity, physical_cores};
 pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};
 pub use encode::{Encoded, Encoder, TextKind};
 pub use error::PortError;
@@ -56,5 +61,6 @@ pub use remember::{Record, Remembered, SharedEntries, Version};
 pub use retrieve::Retriever;
 pub use rewrite::{RewriteRequest, Rewriter, Rewritten, Speaker, Turn};
 pub use search::{SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+pub use shared_calls::{Panicked, SharedCalls, Waiter};
 pub use urgency::Urgency;
-pub use vitals::{Failure, Vitals, panic_text};
+pub use vitals::{BrokenPart, Vitals, panic_text};

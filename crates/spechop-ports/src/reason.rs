@@ -1,6 +1,7 @@
 //! What a server says in the body of an error.
 
 use serde_json::Value;
+use spechop_types::one_line;
 
 /// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the
 /// body's beginning. Short, on one line, and without `secrets`: where one is a part of another, the longer one
@@ -8,7 +9,12 @@ use serde_json::Value;
 pub fn reason<'a>(body: &[u8], secrets: impl IntoIterator<Item = &'a str>) -> String {
     const CHARS_MAX: usize = 200;
     let text = String::from_utf8_lossy(body);
-    let value = serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let value = serde_json::from_str::<Value>(&text).ok();
+    // Written anew, JSON of any form says a key as it is.
+    let text = value
+        .as_ref()
+        .map_or(text, |value| value.to_string().into());
+    let value = value.unwrap_or_default();
     let said = [
         "/error/message",
         "/error/error/message",
@@ -25,8 +31,7 @@ pub fn reason<'a>(body: &[u8], secrets: impl IntoIterator<Item = &'a str>) -> St
     let said = secrets.fold(said.to_owned(), |said, secret| {
         said.replace(secret, "[key]")
     });
-    let words: Vec<_> = said.split_whitespace().collect();
-    let mut said: String = words.join(" ").chars().take(CHARS_MAX + 1).collect();
+    let mut said: String = one_line(&said).chars().take(CHARS_MAX + 1).collect();
     if said.chars().count() > CHARS_MAX {
         said.pop();
         said.push('…');
@@ -52,7 +57,13 @@ mod tests {
             (r#"{"error":"no key sk\u002d1"}"#, "no key [key]".into()),
             (r#"{"error":"model not found"}"#, "model not found".into()),
             (r#"{"detail":"Not Found"}"#, "Not Found".into()),
+            (
+                r#"{"errors":["no key sk\u002d1"]}"#,
+                r#"{"errors":["no key [key]"]}"#.into(),
+            ),
             ("<h1>Bad\n gateway</h1>", "<h1>Bad gateway</h1>".into()),
+            // It goes to terminals.
+            ("\u{1b}[31mno", "[31mno".into()),
             ("", "no reason given".into()),
             (&"é".repeat(500), "é".repeat(200) + "…"),
         ] {

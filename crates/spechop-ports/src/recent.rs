@@ -51,18 +51,14 @@ impl Encoder for RecentQueries {
         Ok(vector)
     }
 
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        self.inner.encode_passages(texts).await
-    }
-
     /// Nothing of it is remembered: it belongs to no question.
-    async fn encode_batch(
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
-        self.inner.encode_batch(call, kind, texts).await
+        self.inner.encode(call, kind, texts).await
     }
 }
 
@@ -91,13 +87,17 @@ mod tests {
             1
         }
 
-        async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+        async fn encode(
+            &self,
+            _: &Call,
+            _: TextKind,
+            texts: Vec<String>,
+        ) -> Result<Encoded, PortError> {
             let asked = self.0.fetch_add(1, SeqCst);
-            Ok(vec![0.0; asked])
-        }
-
-        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            Ok(texts.iter().map(|_| Vec::new()).collect())
+            Ok(Encoded {
+                vectors: vec![vec![0.0; asked]; texts.len()],
+                tokens: None,
+            })
         }
     }
 

@@ -27,13 +27,43 @@ impl Default for Retries {
     }
 }
 
+impl Retries {
+    /// The pause before the next attempt, after so many retries. It is drawn each time, so that servers which
+    /// lost one upstream do not come back in step.
+    pub fn pause(&self, retried: u32) -> Duration {
+        let most = self
+            .pause
+            .saturating_mul(2_u32.saturating_pow(retried))
+            .min(self.pause_max);
+        rand::random_range(Duration::ZERO..=most)
+    }
+}
+
 /// A failed attempt.
 #[derive(Debug)]
-pub struct Failure {
+pub struct FailedAttempt {
     /// Why it failed.
     pub error: PortError,
     /// Whether to try again.
     pub again: Again,
+}
+
+impl FailedAttempt {
+    /// What an answer with this status of HTTP, and with this `Retry-After` header, makes of an attempt.
+    pub fn of_status(
+        what: impl Into<String>,
+        status: u16,
+        after: Option<&[u8]>,
+        detail: String,
+    ) -> Self {
+        let again = Again::after_status(status, after);
+        let error = match again {
+            Again::Never if status == 413 => PortError::too_long(what, detail),
+            Again::Never => PortError::refused(what, detail),
+            Again::Soon | Again::PushedBack(_) => PortError::unavailable(what, detail),
+        };
+        Self { error, again }
+    }
 }
 
 /// What another attempt could bring.
@@ -47,6 +77,22 @@ pub enum Again {
     PushedBack(Option<Duration>),
 }
 
+impl Again {
+    fn after_status(status: u16, after: Option<&[u8]>) -> Self {
+        let after = after.and_then(|value| std::str::from_utf8(value).ok());
+        let after = after.and_then(|value| retry_after(value, SystemTime::now()));
+        match status {
+            429 | 503 => Self::PushedBack(after),
+            // With any failure of its own a server may say when to ask again (RFC 9110, 10.2.3).
+            500..=599 if after.is_some() => Self::PushedBack(after),
+            // A conflict (409) is one with the state of what is asked for (15.5.10). Our requests change nothing,
+            // so that only the server can be in that state, and it may leave it.
+            408 | 409 | 500..=599 => Self::Soon,
+            _ => Self::Never,
+        }
+    }
+}
+
 /// Attempts until one succeeds, fails for good, or too little time is left to wait for the next.
 ///
 /// A speculative call does not insist where the server pushes back: its failure is not yet an
@@ -58,11 +104,11 @@ pub async fn retry<T, F>(
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, PortError>
 where
-    F: Future<Output = Result<T, Failure>>,
+    F: Future<Output = Result<T, FailedAttempt>>,
 {
     let mut retried = 0;
     loop {
-        let Failure { error, again } = match attempt().await {
+        let FailedAttempt { error, again } = match attempt().await {
             Ok(value) => return Ok(value),
             Err(failure) => failure,
         };
@@ -76,7 +122,7 @@ where
             Again::PushedBack(after) => after.unwrap_or_default(),
             Again::Soon => Duration::ZERO,
         };
-        let pause = asked.saturating_add(jitter(retries, retried));
+        let pause = asked.saturating_add(retries.pause(retried));
         if retried == retries.max || deadline.saturating_duration_since(Instant::now()) <= pause {
             return Err(error);
         }
@@ -94,14 +140,6 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     }
     let at = httpdate::parse_http_date(value).ok()?;
     Some(at.duration_since(now).unwrap_or_default())
-}
-
-fn jitter(retries: &Retries, retried: u32) -> Duration {
-    let most = retries
-        .pause
-        .saturating_mul(2_u32.saturating_pow(retried))
-        .min(retries.pause_max);
-    rand::random_range(Duration::ZERO..=most)
 }
 
 #[cfg(test)]
@@ -134,7 +172,7 @@ mod tests {
         let result = retry(&RETRIES, call, started + limit, || async {
             match script.borrow_mut().next() {
                 None => Ok(()),
-                Some(again) => Err(Failure {
+                Some(again) => Err(FailedAttempt {
                     error: PortError::Unavailable {
                         what: "it".into(),
                         source: None,
@@ -209,6 +247,37 @@ mod tests {
             let insists = lane == Lane::Authoritative;
             assert_eq!(result.is_ok(), insists);
             assert_eq!(heard.0.load(Relaxed), if insists { 2 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn a_status_says_whether_another_attempt_may_help() {
+        use Again::{Never, PushedBack, Soon};
+        let seven = Some(Duration::from_secs(7));
+        for (status, after, again, kind) in [
+            (308, None, Never, "refused"),
+            (400, None, Never, "refused"),
+            (401, Some("7"), Never, "refused"),
+            (408, None, Soon, "unavailable"),
+            (409, None, Soon, "unavailable"),
+            (413, Some("7"), Never, "too long"),
+            (429, None, PushedBack(None), "unavailable"),
+            (429, Some("7"), PushedBack(seven), "unavailable"),
+            (500, None, Soon, "unavailable"),
+            (500, Some("soon"), Soon, "unavailable"),
+            (500, Some("7"), PushedBack(seven), "unavailable"),
+            (503, None, PushedBack(None), "unavailable"),
+        ] {
+            let after = after.map(str::as_bytes);
+            let failure = FailedAttempt::of_status("it", status, after, String::new());
+            assert_eq!(failure.again, again, "{status}");
+            let told = match failure.error {
+                PortError::Refused { .. } => "refused",
+                PortError::TooLong { .. } => "too long",
+                PortError::Unavailable { .. } => "unavailable",
+                other => panic!("{other}"),
+            };
+            assert_eq!(told, kind, "{status}");
         }
     }
 

@@ -18,15 +18,15 @@ pub trait SearchProvider: Send + Sync {
 
     /// At most `limit` results, best first, no URL twice. None found is not a failure.
     ///
-    /// An engine that lists its results one by one gives each to `early` as soon as it is known, none of them
-    /// twice. What is returned holds them in the same order, unless the engine that gave them failed in the
-    /// end.
-    async fn search_as_they_come(
+    /// An engine that lists its results one by one gives each to `on_result` as soon as it is known, none of
+    /// them twice. What is returned holds them in the same order, unless the engine that gave them failed in
+    /// the end. A provider in front of others passes on what they give.
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure>;
 
     /// The same, for who waits for the end of it.
@@ -36,8 +36,7 @@ pub trait SearchProvider: Send + Sync {
         query: &str,
         limit: usize,
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        self.search_as_they_come(call, query, limit, &mut |_| {})
-            .await
+        self.search_streaming(call, query, limit, &mut |_| {}).await
     }
 
     /// Ends as soon as a search would fail without being sent: whoever waits for a turn need not wait
@@ -182,8 +181,8 @@ impl From<PortError> for SearchFailure {
             PortError::Refused { what, detail } | PortError::TooLong { what, detail } => {
                 (what, SearchTrouble::Misconfigured { remedy: detail })
             }
-            PortError::Timeout { what, limit_ms } => {
-                let detail = format!("no answer within {limit_ms} ms");
+            PortError::Timeout { what, limit } => {
+                let detail = format!("no answer within {} ms", limit.as_millis());
                 (what, SearchTrouble::Unreachable { detail })
             }
             PortError::Unavailable { what, source } => {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 /// A part that is broken until the process starts anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct BrokenPart {
     /// What it is used for, if that was [said](Vitals::of).
     pub role: Option<&'static str>,
     /// Which part, by the name that its errors call it.
@@ -30,7 +30,7 @@ pub struct Vitals {
 #[derive(Debug, Default)]
 struct State {
     /// In the order in which they were told; each part once in each role.
-    failures: Vec<Failure>,
+    failures: Vec<BrokenPart>,
     waiting: Vec<Waker>,
 }
 
@@ -52,7 +52,7 @@ impl Vitals {
             if known.any(|known| known.part == part && known.role == self.role) {
                 return;
             }
-            state.failures.push(Failure {
+            state.failures.push(BrokenPart {
                 role: self.role,
                 part: part.to_owned(),
                 reason: reason.into(),
@@ -64,12 +64,12 @@ impl Vitals {
     }
 
     /// The parts that are broken now, in the order in which they broke.
-    pub fn failures(&self) -> Vec<Failure> {
+    pub fn failures(&self) -> Vec<BrokenPart> {
         self.state.lock().failures.clone()
     }
 
     /// The failures behind the first `known`, once there are any.
-    pub async fn after(&self, known: usize) -> Vec<Failure> {
+    pub async fn after(&self, known: usize) -> Vec<BrokenPart> {
         poll_fn(|context| {
             let mut state = self.state.lock();
             match state.failures.get(known..) {
@@ -97,7 +97,7 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 mod tests {
     use super::*;
 
-    fn parts(failures: &[Failure]) -> Vec<(&str, &str)> {
+    fn parts(failures: &[BrokenPart]) -> Vec<(&str, &str)> {
         failures
             .iter()
             .map(|failure| (&*failure.part, &*failure.reason))

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_ports::{Call, Encoded, Encoder, PortError, Retriever, TextKind};
 use spechop_qdrant::{
     Cluster, ClusterOptions, CollectionSettings, PassageIndex, Push, QdrantRetriever, SearchOptions,
 };
@@ -44,16 +44,23 @@ impl Encoder for Known {
         self.vectors.first().map_or(0, Vec::len)
     }
 
-    async fn encode_query(&self, _call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        let known = text.parse().ok().and_then(|at: usize| self.vectors.get(at));
-        known.cloned().ok_or_else(|| PortError::Refused {
-            what: "the list of queries".to_owned(),
-            detail: format!("{text:?} is not in it"),
+    async fn encode(
+        &self,
+        _call: &Call,
+        _kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let vector = |text: &String| {
+            let known = text.parse().ok().and_then(|at: usize| self.vectors.get(at));
+            known.cloned().ok_or_else(|| {
+                PortError::refused("the list of queries", format!("{text:?} is not in it"))
+            })
+        };
+        let vectors: Result<Vec<_>, _> = texts.iter().map(vector).collect();
+        Ok(Encoded {
+            vectors: vectors?,
+            tokens: None,
         })
-    }
-
-    async fn encode_passages(&self, _texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(Vec::new())
     }
 }
 

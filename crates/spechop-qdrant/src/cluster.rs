@@ -11,12 +11,12 @@ use qdrant_client::config::QdrantConfig;
 use qdrant_client::qdrant::{CollectionInfo, GetCollectionInfoRequest};
 use qdrant_client::{Qdrant, QdrantError};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::retry::{Failure, Retries, retry};
+use spechop_ports::retry::{FailedAttempt, Retries, retry};
 use spechop_ports::{Call, PortError};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use url::Url;
 
-use crate::failure::{Site, late, sorted};
+use crate::failure::{Site, sorted};
 use crate::version;
 
 /// How to reach Qdrant.
@@ -168,10 +168,8 @@ impl Cluster {
                 |client| async move { client.health_check().await },
             )
             .await?;
-        version::check(&health.version).map_err(|detail| PortError::Refused {
-            what: self.name(),
-            detail,
-        })?;
+        let checked = version::check(&health.version);
+        checked.map_err(|detail| PortError::refused(self.name(), detail))?;
         Ok(health.version)
     }
 
@@ -232,7 +230,7 @@ impl Cluster {
             self.attempt(call, collection, &ask)
         });
         let in_time = timeout_at(deadline, attempts).await;
-        in_time.unwrap_or_else(|_| Err(late(self.name(), self.total)))
+        in_time.unwrap_or_else(|_| Err(PortError::timed_out(self.name(), self.total)))
     }
 
     async fn attempt<T, F>(
@@ -240,7 +238,7 @@ impl Cluster {
         call: &Call,
         collection: Option<&str>,
         ask: &(impl Fn(Qdrant) -> F + Send + Sync),
-    ) -> Result<T, Failure>
+    ) -> Result<T, FailedAttempt>
     where
         F: Future<Output = Result<T, QdrantError>> + Send,
     {

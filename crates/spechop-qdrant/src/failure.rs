@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qdrant_client::QdrantError;
-use spechop_ports::retry::{Again, Failure};
+use spechop_ports::retry::{Again, FailedAttempt};
 use spechop_ports::{PortError, reason};
 use tonic::Code;
 
@@ -27,26 +27,18 @@ impl Site<'_> {
     }
 
     /// No answer in time. Another request would only add to what this server does not keep up with.
-    pub(crate) fn late(&self, limit: Duration) -> (Failure, bool) {
-        let error = late(self.what(), limit);
+    pub(crate) fn late(&self, limit: Duration) -> (FailedAttempt, bool) {
+        let error = PortError::timed_out(self.what(), limit);
         let again = match self.others {
             true => Again::Soon,
             false => Again::Never,
         };
-        (Failure { error, again }, true)
-    }
-}
-
-/// [`PortError::Timeout`] after this limit.
-pub(crate) fn late(what: String, limit: Duration) -> PortError {
-    PortError::Timeout {
-        what,
-        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        (FailedAttempt { error, again }, true)
     }
 }
 
 /// Sorts a failure, and says whether another server should be asked next.
-pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (Failure, bool) {
+pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (FailedAttempt, bool) {
     let (code, said, after) = match error {
         QdrantError::ResponseError { status } => (status.code(), status.message(), None),
         QdrantError::ResourceExhaustedError {
@@ -60,7 +52,7 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (Failure, bool) {
             let detail = reason(other.to_string().as_bytes(), site.key);
             let error = PortError::unavailable(site.what(), detail);
             return (
-                Failure {
+                FailedAttempt {
                     error,
                     again: Again::Soon,
                 },
@@ -70,10 +62,7 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (Failure, bool) {
     };
     let what = site.what();
     let said = reason(said.as_bytes(), site.key);
-    let refused = |detail: String| PortError::Refused {
-        what: site.what(),
-        detail,
-    };
+    let refused = |detail: String| PortError::refused(site.what(), detail);
     let (error, again, elsewhere) = match code {
         Code::Unauthenticated | Code::PermissionDenied => {
             let detail = format!("{said}: the API key is missing, wrong or not allowed to do this");
@@ -90,15 +79,8 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (Failure, bool) {
             let detail = format!("{said}: this is no Qdrant server, or one that is too old");
             (refused(detail), Again::Never, false)
         }
-        Code::OutOfRange => {
-            let detail = said;
-            (PortError::TooLong { what, detail }, Again::Never, false)
-        }
-        Code::DataLoss => (
-            PortError::Malformed { what, detail: said },
-            Again::Never,
-            true,
-        ),
+        Code::OutOfRange => (PortError::too_long(what, said), Again::Never, false),
+        Code::DataLoss => (PortError::malformed(what, said), Again::Never, true),
         Code::ResourceExhausted => {
             let error = PortError::unavailable(what, said);
             (error, Again::PushedBack(after), site.others)
@@ -114,7 +96,7 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (Failure, bool) {
             (error, Again::Soon, true)
         }
     };
-    (Failure { error, again }, elsewhere)
+    (FailedAttempt { error, again }, elsewhere)
 }
 
 /// Qdrant serves REST on 6333 and gRPC on 6334. Whoever mixes them up sees a broken line.
@@ -189,7 +171,7 @@ mod tests {
             let (failure, moves) = site.late(Duration::from_millis(20));
             assert!(matches!(
                 failure.error,
-                PortError::Timeout { limit_ms: 20, .. }
+                PortError::Timeout { limit, .. } if limit.as_millis() == 20
             ));
             assert_eq!((failure.again, moves), (again, true));
         }

@@ -155,10 +155,7 @@ impl QdrantMemory {
             Some(Err(error)) => format!("its label cannot be read ({error}): {remedy}"),
             None => format!("it holds no memory of SpecHop: {remedy}"),
         };
-        Err(PortError::Refused {
-            what: self.what(),
-            detail,
-        })
+        Err(PortError::refused(self.what(), detail))
     }
 
     async fn make(&self, call: &Call) -> Result<(), PortError> {
@@ -244,10 +241,8 @@ impl QdrantMemory {
         payload: &HashMap<String, Value>,
         vectors: Option<&VectorsOutput>,
     ) -> Result<Stored, PortError> {
-        Stored::read(payload, vectors).map_err(|detail| PortError::Malformed {
-            what: self.what(),
-            detail,
-        })
+        let read = Stored::read(payload, vectors);
+        read.map_err(|detail| PortError::malformed(self.what(), detail))
     }
 
     /// For messages.

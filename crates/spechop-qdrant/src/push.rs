@@ -187,21 +187,19 @@ impl Push {
                 made.map_err(|misfit| self.refused(cluster, &misfit))
             }
             (None, Err(error)) => Err(error),
-            (None, Ok(_)) => Err(PortError::Malformed {
-                what: cluster.name(),
-                detail: format!(
+            (None, Ok(_)) => Err(PortError::malformed(
+                cluster.name(),
+                format!(
                     "collection {} is not there after it was made",
                     self.collection
                 ),
-            }),
+            )),
         }
     }
 
     fn refused(&self, cluster: &Cluster, misfit: &Misfit) -> PortError {
-        PortError::Refused {
-            what: format!("collection {} of {}", self.collection, cluster.name()),
-            detail: misfit.to_string(),
-        }
+        let what = format!("collection {} of {}", self.collection, cluster.name());
+        PortError::refused(what, misfit.to_string())
     }
 
     async fn send(

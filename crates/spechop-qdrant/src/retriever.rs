@@ -136,10 +136,7 @@ impl QdrantRetriever {
     }
 
     async fn fit(&self, call: &Call) -> Result<Label, PortError> {
-        let refused = |detail: String| PortError::Refused {
-            what: self.what(),
-            detail,
-        };
+        let refused = |detail: String| PortError::refused(self.what(), detail);
         let info = self.cluster.info(call, &self.collection).await?;
         let info = info.ok_or_else(|| {
             refused(
@@ -182,10 +179,7 @@ impl QdrantRetriever {
             })
             .await?;
         let found: Result<Vec<_>, _> = answer.result.iter().map(point::passage).collect();
-        let found = found.map_err(|detail| PortError::Malformed {
-            what: self.what(),
-            detail,
-        })?;
+        let found = found.map_err(|detail| PortError::malformed(self.what(), detail))?;
         Ok(ranked(found, limit))
     }
 
@@ -205,10 +199,8 @@ impl Retriever for QdrantRetriever {
     ) -> Result<Vec<Passage>, PortError> {
         let vector = self.encoder.encode_query(call, query).await?;
         if !vector.iter().all(|x| x.is_finite()) {
-            return Err(PortError::Refused {
-                what: self.what(),
-                detail: "a query with a component that is no finite number".to_owned(),
-            });
+            let detail = "a query with a component that is no finite number";
+            return Err(PortError::refused(self.what(), detail));
         }
         if limit == 0 {
             return Ok(Vec::new());
@@ -276,15 +268,12 @@ mod tests {
 
     #[test]
     fn results_are_in_one_order_and_each_is_there_once() {
-        let passage = |id: &str, score: f32| Passage {
-            id: id.into(),
-            title: "".into(),
-            text: "".into(),
-            url: None,
+        let passage = |(id, score)| Passage {
             score,
+            ..spechop_testkit::passage(id, "", "")
         };
         let found = [("c", 0.5), ("b", 0.5), ("a", 0.25), ("d", 0.75), ("b", 0.5)];
-        let found = found.map(|(id, score)| passage(id, score)).to_vec();
+        let found = found.map(passage).to_vec();
         let ids = |limit| -> Vec<_> {
             let ranked = ranked(found.clone(), limit).into_iter();
             ranked.map(|passage| passage.id.to_string()).collect()

@@ -14,7 +14,7 @@ use redis::{
     Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult, Script, TlsCertificates,
 };
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{PortError, SharedCells, Swapped, reason};
+use spechop_ports::{PortError, SharedCells, Swapped, named, reason};
 use tokio::time::Instant;
 use url::Url;
 
@@ -131,8 +131,9 @@ impl RedisCells {
     pub fn new(options: &RedisOptions) -> Result<Self, InvalidOptions> {
         let client = options.client()?;
         let connection = connection(&client, options.time_limit);
-        let what = Url::parse(&options.url).map_err(|_| InvalidOptions::Url)?;
-        let (host, port) = (what.host_str().unwrap_or_default(), what.port());
+        let mut url = Url::parse(&options.url).map_err(|_| InvalidOptions::Url)?;
+        // The usual port is named, too.
+        let _ = url.set_port(url.port().or(Some(6379)));
         Ok(Self {
             line: Mutex::new(Line {
                 connection: connection.map_err(|_| InvalidOptions::Url)?,
@@ -141,7 +142,7 @@ impl RedisCells {
             client,
             swap: Script::new(SWAP),
             prefix: options.prefix.clone(),
-            what: format!("Redis at {host}:{}", port.unwrap_or(6379)),
+            what: named("Redis", &url),
             password: options.password.clone(),
             time_limit: options.time_limit,
         })
@@ -174,8 +175,7 @@ impl RedisCells {
         self.renew();
         let what = self.what.clone();
         if error.is_timeout() {
-            let limit_ms = u64::try_from(self.time_limit.as_millis()).unwrap_or(u64::MAX);
-            return PortError::Timeout { what, limit_ms };
+            return PortError::timed_out(what, self.time_limit);
         }
         let is_down = error.is_io_error()
             || error.is_connection_dropped()

@@ -162,12 +162,7 @@ impl Eligibility {
         }
     }
 
-    /// As [`Eligibility::parse`], from a table of tools.
-    ///
-    /// # Errors
-    ///
-    /// Every mistake at once.
-    pub fn from_table(table: &toml::Table) -> Result<Self, Mistakes> {
+    fn from_table(table: &toml::Table) -> Result<Self, Mistakes> {
         let mut tools = BTreeMap::new();
         let mut mistakes = Vec::new();
         for (tool, raw) in table {
@@ -186,13 +181,6 @@ impl Eligibility {
         } else {
             Err(Mistakes(mistakes))
         }
-    }
-
-    /// These rules, and those of `other` where both name a tool.
-    #[must_use]
-    pub fn overridden_by(mut self, other: Self) -> Self {
-        self.tools.extend(other.tools);
-        self
     }
 
     /// What holds for a tool; [`Rule::DENY`] where nobody named it.
@@ -310,11 +298,6 @@ mod tests {
             assert_eq!(shipped.of(tool).grade, Grade::Full, "{tool}");
         }
         assert_eq!(shipped.of("send_mail"), Rule::DENY);
-        let own = r#"page = { grade = "never", idempotence = "safe" }"#;
-        let own = Eligibility::parse(own).expect("a policy");
-        let rules = shipped.overridden_by(own);
-        assert_eq!(rules.of("page").grade, Grade::Never);
-        assert_eq!(rules.of("planner").grade, Grade::Full);
-        assert_eq!(rules.tools().count(), 6);
+        assert_eq!(shipped.tools().count(), 6);
     }
 }

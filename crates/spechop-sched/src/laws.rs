@@ -5,34 +5,34 @@ use crate::group::{Group, Millicores};
 use crate::lanes::Lanes;
 
 /// SCHED-1: never more calls at once than the backend takes, those that are ending among them.
-pub fn fits_capacity(lanes: &Lanes) -> bool {
+pub(crate) fn fits_capacity(lanes: &Lanes) -> bool {
     let (needed, guessed) = lanes.running();
     needed + guessed <= lanes.limits.capacity.get()
 }
 
 /// SCHED-2: speculation keeps to the places that are open to it. What is over them is told to end
 /// in the same step.
-pub fn speculation_keeps_to_its_places(lanes: &Lanes) -> bool {
+pub(crate) fn speculation_keeps_to_its_places(lanes: &Lanes) -> bool {
     lanes.speculating.len() <= lanes.speculative_places()
         && lanes.running().1 <= lanes.limits.speculative_max
 }
 
 /// SCHED-3: an authoritative call waits only for what no speculative call can give: it has a free
 /// place at once, or someone is ending for it.
-pub fn authoritative_never_waits_behind_speculative(lanes: &Lanes) -> bool {
+pub(crate) fn authoritative_never_waits_behind_speculative(lanes: &Lanes) -> bool {
     let waits_in_vain = !lanes.needed.is_empty() && lanes.is_free() && lanes.has_token();
     !waits_in_vain && lanes.victims_wanted() == 0
 }
 
 /// SCHED-4: no guess waits where there is slack. In a group a place alone is none:
 /// [`idle_cores_are_used`] says it there.
-pub fn slack_is_used(lanes: &Lanes) -> bool {
+pub(crate) fn slack_is_used(lanes: &Lanes) -> bool {
     lanes.guessed.is_empty() || !lanes.gives_slack()
 }
 
 /// SCHED-5: every call that arrived waits, runs or has ended, and ended once; what was refused is
 /// among the ended.
-pub fn sums_equal_calls(lanes: &Lanes) -> bool {
+pub(crate) fn sums_equal_calls(lanes: &Lanes) -> bool {
     let (counts, waiting, running) = (lanes.counts(), lanes.waiting(), lanes.running());
     let here = (waiting.0 + waiting.1 + running.0 + running.1) as u64;
     let ended = counts.finished + counts.preempted + counts.left;
@@ -46,7 +46,7 @@ pub fn sums_equal_calls(lanes: &Lanes) -> bool {
 
 /// SCHED-6: speculation of a group computes on cores that what is needed leaves idle. What is over
 /// them and can give them back is told to end in the same step, whether calls came or cores went.
-pub fn speculation_keeps_to_idle_cores(group: &Group) -> bool {
+pub(crate) fn speculation_keeps_to_idle_cores(group: &Group) -> bool {
     let Some(cores) = group.cores() else {
         return true;
     };
@@ -55,7 +55,7 @@ pub fn speculation_keeps_to_idle_cores(group: &Group) -> bool {
 
 /// SCHED-7: no guess of a group waits where its backend has a place and the cores that it takes are
 /// idle, unless needed calls wanted more than all cores for most of the last second. That a needed call does not wait for a core is SCHED-3 of its own lanes.
-pub fn idle_cores_are_used(group: &Group) -> bool {
+pub(crate) fn idle_cores_are_used(group: &Group) -> bool {
     group.best_to_start().is_none()
 }
 

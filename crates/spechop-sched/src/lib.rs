@@ -10,7 +10,7 @@
 //! * [`Kind`] says what a call ahead of need is worth, by the measured times of calls of its kind.
 //! * [`Flights`] lets identical calls of one tenant share one run.
 //! * [`Eligibility`] says which tools may be called ahead of need. Unknown tools may not.
-//! * The decorators ([`ScheduledPlanner`] and its like) put all of it in front of a port.
+//! * The decorators ([`Scheduled`] and [`ScheduledRetriever`]) put all of it in front of a port.
 
 mod backend;
 mod bucket;
@@ -37,10 +37,6 @@ pub use flight::Flights;
 pub use group::{CROWDED, CoreUse, Demand, Group, Millicores};
 pub use lanes::Lanes;
 pub use pressure::Pressure;
-pub use scheduled::{
-    ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledRewriter, ScheduledSpeculator,
-};
-pub use search::ScheduledSearch;
+pub use scheduled::{Scheduled, ScheduledRetriever};
 pub use ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
 pub use worth::Kind;

@@ -17,8 +17,9 @@ use crate::eligibility::{Grade, Rule};
 use crate::flight::Flights;
 use crate::worth::Kind;
 
-/// A port behind a backend's lanes, under a rule.
-pub(crate) struct Scheduled<P: ?Sized> {
+/// A port whose calls take their turns at a backend, under a rule. `Scheduled<dyn Planner>` is a planner,
+/// and so on.
+pub struct Scheduled<P: ?Sized> {
     pub(crate) inner: Arc<P>,
     backend: Backend,
     /// The same places for warming up, which takes less time than a call.
@@ -27,7 +28,8 @@ pub(crate) struct Scheduled<P: ?Sized> {
 }
 
 impl<P: ?Sized> Scheduled<P> {
-    pub(crate) fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
+    /// `inner` behind the backend's lanes.
+    pub fn new(inner: Arc<P>, backend: &Backend, rule: Rule) -> Self {
         Self {
             inner,
             backend: backend.clone(),
@@ -64,45 +66,25 @@ impl<P: ?Sized> Scheduled<P> {
     }
 }
 
-/// A planner whose calls take their turns.
-pub struct ScheduledPlanner(Scheduled<dyn Planner>);
-
-impl ScheduledPlanner {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn Planner>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
-    }
-}
-
 #[async_trait]
-impl Planner for ScheduledPlanner {
+impl Planner for Scheduled<dyn Planner> {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
-        if let Err(refused) = self.0.admit(call) {
-            let work = self.0.inner.warm(call, request.clone());
-            self.0.warm_up(call, work).await;
+        if let Err(refused) = self.admit(call) {
+            let work = self.inner.warm(call, request.clone());
+            self.warm_up(call, work).await;
             // It may have become needed meanwhile.
             if call.lane() == Lane::Speculative {
                 return Err(refused);
             }
         }
-        self.0.run(call, self.0.inner.plan(call, request)).await
-    }
-}
-
-/// A reader whose calls take their turns.
-pub struct ScheduledReader(Scheduled<dyn Reader>);
-
-impl ScheduledReader {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn Reader>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
+        self.run(call, self.inner.plan(call, request)).await
     }
 }
 
 #[async_trait]
-impl Reader for ScheduledReader {
+impl Reader for Scheduled<dyn Reader> {
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        self.0.run(call, self.0.inner.read(call, request)).await
+        self.run(call, self.inner.read(call, request)).await
     }
 
     async fn read_ranked(
@@ -111,107 +93,62 @@ impl Reader for ScheduledReader {
         request: ReadRequest,
         limit: NonZeroUsize,
     ) -> Result<Ranked, PortError> {
-        let work = self.0.inner.read_ranked(call, request, limit);
-        self.0.run(call, work).await
-    }
-}
-
-/// A speculator whose calls take their turns.
-pub struct ScheduledSpeculator(Scheduled<dyn Speculator>);
-
-impl ScheduledSpeculator {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn Speculator>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
+        let work = self.inner.read_ranked(call, request, limit);
+        self.run(call, work).await
     }
 }
 
 #[async_trait]
-impl Speculator for ScheduledSpeculator {
+impl Speculator for Scheduled<dyn Speculator> {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
-        self.0.run(call, self.0.inner.guess(call, request)).await
+        self.run(call, self.inner.guess(call, request)).await
     }
 }
 
-/// A writer of drafts whose calls take their turns: every sample one of its own.
-pub struct ScheduledDraftWriter(Scheduled<dyn DraftWriter>);
-
-impl ScheduledDraftWriter {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn DraftWriter>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
-    }
-}
-
+/// Every sample takes a turn of its own.
 #[async_trait]
-impl DraftWriter for ScheduledDraftWriter {
+impl DraftWriter for Scheduled<dyn DraftWriter> {
     async fn write_draft(
         &self,
         call: &Call,
         request: PlanRequest,
         sample: u32,
     ) -> Result<WrittenDraft, PortError> {
-        let work = self.0.inner.write_draft(call, request, sample);
-        self.0.run(call, work).await
-    }
-}
-
-/// A rewriter whose calls take their turns.
-pub struct ScheduledRewriter(Scheduled<dyn Rewriter>);
-
-impl ScheduledRewriter {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn Rewriter>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
+        let work = self.inner.write_draft(call, request, sample);
+        self.run(call, work).await
     }
 }
 
 #[async_trait]
-impl Rewriter for ScheduledRewriter {
+impl Rewriter for Scheduled<dyn Rewriter> {
     async fn rewrite(&self, call: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
-        self.0.run(call, self.0.inner.rewrite(call, request)).await
+        self.run(call, self.inner.rewrite(call, request)).await
     }
 }
 
-/// An encoder for those who want vectors and no passages: every call takes its turn.
-pub struct ScheduledEncoder(Scheduled<dyn Encoder>);
-
-impl ScheduledEncoder {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn Encoder>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
-    }
-}
-
+/// For those who want vectors and no passages.
 #[async_trait]
-impl Encoder for ScheduledEncoder {
+impl Encoder for Scheduled<dyn Encoder> {
     fn fingerprint(&self) -> &str {
-        self.0.inner.fingerprint()
+        self.inner.fingerprint()
     }
 
     fn width(&self) -> usize {
-        self.0.inner.width()
+        self.inner.width()
     }
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        self.0
-            .run(call, self.0.inner.encode_query(call, text))
-            .await
+        self.run(call, self.inner.encode_query(call, text)).await
     }
 
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let work = self.0.inner.encode_passages(texts);
-        self.0.run(&Call::authoritative(), work).await
-    }
-
-    async fn encode_batch(
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
-        let work = self.0.inner.encode_batch(call, kind, texts);
-        self.0.run(call, work).await
+        let work = self.inner.encode(call, kind, texts);
+        self.run(call, work).await
     }
 }
 

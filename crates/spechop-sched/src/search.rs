@@ -2,51 +2,38 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 
 use async_trait::async_trait;
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult};
 
-use crate::backend::Backend;
-use crate::eligibility::Rule;
 use crate::scheduled::Scheduled;
 
-/// A search provider whose searches take their turns, at the pace that its backend keeps for all
-/// questions together.
+/// Searches take their turns at the pace that the backend keeps for all questions together.
 ///
 /// Nobody waits for a turn at a provider that would refuse: whoever waits leaves the moment that it
 /// would, and takes no part of the pace along.
-pub struct ScheduledSearch(Scheduled<dyn SearchProvider>);
-
-impl ScheduledSearch {
-    /// `inner` behind the backend's lanes.
-    pub fn new(inner: Arc<dyn SearchProvider>, backend: &Backend, rule: Rule) -> Self {
-        Self(Scheduled::new(inner, backend, rule))
-    }
-}
-
 #[async_trait]
-impl SearchProvider for ScheduledSearch {
+impl SearchProvider for Scheduled<dyn SearchProvider> {
     fn name(&self) -> &str {
-        self.0.inner.name()
+        self.inner.name()
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let inner = &self.0.inner;
+        let inner = &self.inner;
         let has_begun = AtomicBool::new(false);
         let work = async {
             has_begun.store(true, Relaxed);
-            inner.search_as_they_come(call, query, limit, early).await
+            inner.search_streaming(call, query, limit, on_result).await
         };
-        let mut turn = pin!(self.0.run(call, work));
+        let mut turn = pin!(self.run(call, work));
         let mut refusal = pin!(inner.refusal(call));
         poll_fn(|cx| {
             // What has begun is decided by its own outcome.
@@ -61,18 +48,19 @@ impl SearchProvider for ScheduledSearch {
     }
 
     async fn refusal(&self, call: &Call) -> SearchFailure {
-        self.0.inner.refusal(call).await
+        self.inner.refusal(call).await
     }
 
     /// Not a search, so it waits for no turn.
     async fn warm(&self, call: &Call) {
-        self.0.inner.warm(call).await;
+        self.inner.warm(call).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::future::join_all;
@@ -83,8 +71,9 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
+    use crate::backend::Backend;
     use crate::bucket::Rate;
-    use crate::eligibility::{Grade, Idempotence};
+    use crate::eligibility::{Grade, Idempotence, Rule};
     use crate::ticket::Limits;
 
     const SAFE: Rule = Rule {
@@ -124,7 +113,7 @@ mod tests {
             "engine"
         }
 
-        async fn search_as_they_come(
+        async fn search_streaming(
             &self,
             call: &Call,
             query: &str,
@@ -154,7 +143,10 @@ mod tests {
         }
     }
 
-    fn behind(engine: &Arc<Engine>, gap: Option<Duration>) -> (ScheduledSearch, Backend) {
+    fn behind(
+        engine: &Arc<Engine>,
+        gap: Option<Duration>,
+    ) -> (Scheduled<dyn SearchProvider>, Backend) {
         let two = NonZeroUsize::MIN.saturating_add(1);
         let limits = Limits {
             capacity: two,
@@ -163,7 +155,7 @@ mod tests {
         };
         let backend = Backend::new("engine", limits);
         let inner = Arc::clone(engine) as Arc<dyn SearchProvider>;
-        (ScheduledSearch::new(inner, &backend, SAFE), backend)
+        (Scheduled::new(inner, &backend, SAFE), backend)
     }
 
     fn guess() -> Call {
@@ -234,7 +226,7 @@ mod tests {
         let engine = Arc::new(Engine::default());
         let (_, backend) = behind(&engine, None);
         let inner = Arc::clone(&engine) as Arc<dyn SearchProvider>;
-        let search = ScheduledSearch::new(inner, &backend, Rule::DENY);
+        let search = Scheduled::new(inner, &backend, Rule::DENY);
         let refused = search.search(&guess(), "guess", 5).await.unwrap_err();
         let why = Refusal::Denied;
         assert_eq!(refused.trouble, SearchTrouble::NotSpeculated { why });

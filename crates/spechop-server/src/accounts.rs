@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spechop_agent::{Due, Report, Usage};
-use spechop_types::{Budget, Money, Tenant};
+use spechop_types::{Budget, Money, Tenant, whole_ms};
 use tokio::time::Instant;
 
 pub(crate) use book::Shortage;
-use book::{Amounts, Book, Elsewhere, Grant, millis};
+use book::{Amounts, Book, Elsewhere, Grant};
 pub(crate) use shared::{Shared, SharedCounts};
 
 /// What a tenant may spend. `None` is not limited.
@@ -81,7 +81,7 @@ impl Accounts {
         budget: Budget,
     ) -> Result<(Hold, Budget), Shortage> {
         let wanted = [
-            budget.time.map(millis),
+            budget.time.map(whole_ms),
             budget.target_calls.map(u64::from),
             budget.tokens,
             budget.money.map(|money| money.0),
@@ -145,7 +145,7 @@ impl Hold {
     fn charge(&mut self, elapsed: Duration, usage: &Usage, (tokens, money): (u64, Money)) {
         let cost = usage.cost();
         self.spent = Amounts([
-            millis(elapsed),
+            whole_ms(elapsed),
             u64::from(usage.targets.started),
             cost.tokens.total().saturating_add(tokens),
             cost.money.plus(money).0,

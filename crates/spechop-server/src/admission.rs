@@ -14,7 +14,7 @@ use spechop_agent::{
 };
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
-use spechop_types::{Effort, Owned, TraceId};
+use spechop_types::{Effort, Owned, TraceId, ms, with_causes};
 use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
@@ -30,7 +30,7 @@ use crate::reply;
 use crate::request::{self, Asked, Rules};
 use crate::server_state::ServerState;
 use crate::spans::Record;
-use crate::status::{AskError, chain};
+use crate::status::AskError;
 use crate::tuning;
 
 /// Lets questions in. Clones share everything.
@@ -366,7 +366,7 @@ async fn report(
     let over = Box::pin(second.take_over(report, of_form, question, settings, trace));
     let (report, failed) = over.await;
     if let Some(error) = failed {
-        let error = chain(&error);
+        let error = with_causes(&error);
         tracing::warn!(error, "the fallback has no answer; the first one stays");
     }
     Ok(report)
@@ -389,7 +389,7 @@ fn simulation(settings: &Settings) -> spechop_sim::Rules {
         ..settings.policy
     };
     spechop_sim::Rules {
-        orphan_ms: settings.orphan_time.as_secs_f64() * 1000.0,
+        orphan_ms: ms(settings.orphan_time),
         guess_chance: settings.guess_chance,
         // Whoever plays it says what its drafts are worth: one question does not tell.
         ..spechop_sim::Rules::new(settings.width, policy)

@@ -23,6 +23,7 @@ use crate::doors;
 use crate::drafts::{DraftKeeper, SharedDrafts};
 use crate::hot::HotKeeper;
 use crate::memory::MemoryKeeper;
+use crate::readiness::Readiness;
 use crate::reload::Reloading;
 use crate::server_state::{Phases, ServerState};
 use crate::shares::Shares;
@@ -34,7 +35,7 @@ use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long spans may take that are still to be sent off then.
+/// How long spans may take that are still to be sent off then, and how long drafters that share.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Everything that is needed to serve.
@@ -159,8 +160,8 @@ impl App {
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
     /// period at most, and a second for clients that stay on the line. Spans that are still to be sent off
-    /// have two seconds more. What earlier servers had learnt
-    /// is taken up before, and what this one has learnt is written down behind it.
+    /// have two seconds more, and so have drafters that share what they learn. What earlier servers had
+    /// learnt is taken up before, and what this one has learnt is written down behind it.
     ///
     /// # Errors
     ///
@@ -209,6 +210,10 @@ impl App {
         hot.save().await;
         drafts.save().await;
         state.save_accounts().await;
+        if let Some(drafts) = &state.shared_drafts {
+            // Whoever keeps the cells may be slow, and is asked for each tenant.
+            let _ = tokio::time::timeout(FLUSH, drafts.turn()).await;
+        }
         served
     }
 
@@ -221,6 +226,7 @@ impl App {
         let (mut health, health_service) = tonic_health::server::health_reporter();
         report(&health, ServingStatus::Serving).await;
         let parts = self.state.toolbox.vitals.clone();
+        let readiness = Readiness::new(&self.state.config(), parts.clone());
         let admission = Admission::new(Arc::clone(&self.state));
         let house = doors::open(&admission, health_service).map_err(ServeError::Reflection)?;
         let Phases { closing, closed } = self.state.phases.clone();
@@ -251,7 +257,7 @@ impl App {
         tokio::select! {
             result = &mut serving => return Ok(result?),
             () = grace_is_over => {}
-            never = vitals::tell(&parts, &health) => match never {},
+            never = vitals::tell(&parts, &readiness, &health) => match never {},
         }
         let questions_were_open = self.state.questions_open() > 0;
         closed.cancel();

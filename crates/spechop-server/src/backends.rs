@@ -13,8 +13,7 @@ use spechop_ports::{
 };
 use spechop_sched::{
     Backend, Cores, Demand, Eligibility, Grade, Idempotence, Kind, Limits, Millicores, Rule,
-    ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledRewriter, ScheduledSearch, ScheduledSpeculator,
+    Scheduled, ScheduledRetriever,
 };
 
 use crate::chaos::Upset;
@@ -187,7 +186,7 @@ impl Backends {
         let (rule, _) = &of.retrieval;
         let backend = self.backend(inner.name(), limits, None);
         let backend = backend.of_kind(Kind::default());
-        Arc::new(ScheduledSearch::new(inner, &backend, *rule))
+        Arc::new(Scheduled::new(inner, &backend, *rule))
     }
 
     /// Passages that were found elsewhere are ranked here, within the turns of look-ups: ahead of need, on
@@ -195,7 +194,7 @@ impl Backends {
     pub(crate) fn ranks(&mut self, inner: Arc<dyn Encoder>, of: &LookUp) -> Arc<dyn Encoder> {
         let (rule, _) = &of.retrieval;
         let backend = self.ranking().of_kind(Kind::default());
-        Arc::new(ScheduledEncoder::new(inner, &backend, *rule))
+        Arc::new(Scheduled::new(inner, &backend, *rule))
     }
 
     pub(crate) fn ranking(&mut self) -> Backend {
@@ -223,7 +222,7 @@ impl Backends {
         let rule = self.policy().of("planner");
         let backend = backend.of_kind(self.segment.clone());
         let inner = self.upset.planner(inner);
-        Arc::new(ScheduledPlanner::new(inner, &backend, rule))
+        Arc::new(Scheduled::new(inner, &backend, rule))
     }
 
     pub(crate) fn reads(
@@ -235,7 +234,7 @@ impl Backends {
         let (rule, kind) = &of.reading;
         let backend = backend.of_kind(kind.clone());
         let inner = self.upset.reader(inner);
-        Arc::new(ScheduledReader::new(inner, &backend, *rule))
+        Arc::new(Scheduled::new(inner, &backend, *rule))
     }
 
     /// Schedules speculators whose calls do the same work.
@@ -248,7 +247,7 @@ impl Backends {
         let backend = backend.of_kind(guess);
         move |inner| {
             let inner = self.upset.speculator(inner);
-            Arc::new(ScheduledSpeculator::new(inner, &backend, rule))
+            Arc::new(Scheduled::new(inner, &backend, rule))
         }
     }
 
@@ -262,14 +261,14 @@ impl Backends {
         let [draft] = Kind::guess(std::slice::from_ref(&self.segment));
         let backend = backend.of_kind(draft);
         let inner = self.upset.draft_writer(inner);
-        Arc::new(ScheduledDraftWriter::new(inner, &backend, rule))
+        Arc::new(Scheduled::new(inner, &backend, rule))
     }
 
     /// The encoder for clients that ask for vectors: its calls compute where look-ups do.
     pub(crate) fn encodes(&mut self, inner: Arc<dyn Encoder>) -> Arc<dyn Encoder> {
         let rule = self.policy().of("retriever");
         let backend = self.index().of_kind(Kind::default());
-        Arc::new(ScheduledEncoder::new(inner, &backend, rule))
+        Arc::new(Scheduled::new(inner, &backend, rule))
     }
 
     /// An encoder that runs elsewhere and takes so many calls at once, whoever asks: the index, its hot subset, the
@@ -290,7 +289,7 @@ impl Backends {
             idempotence: Idempotence::Safe,
             cost: 1.0,
         };
-        Arc::new(InParts(ScheduledEncoder::new(inner, &backend, rule)))
+        Arc::new(InParts(Scheduled::new(inner, &backend, rule)))
     }
 
     /// What makes questions of conversations stand alone, before they are answered.
@@ -301,7 +300,7 @@ impl Backends {
     ) -> Arc<dyn Rewriter> {
         let rule = self.policy().of("planner");
         let backend = backend.of_kind(Kind::default());
-        Arc::new(ScheduledRewriter::new(inner, &backend, rule))
+        Arc::new(Scheduled::new(inner, &backend, rule))
     }
 
     /// What the cores are doing; `None` if nobody counts them.
@@ -344,7 +343,7 @@ impl Backends {
 }
 
 /// An encoder whose turns are taken within others: a call has one seat, so parts of it take these.
-struct InParts(ScheduledEncoder);
+struct InParts(Scheduled<dyn Encoder>);
 
 #[async_trait]
 impl Encoder for InParts {
@@ -357,20 +356,16 @@ impl Encoder for InParts {
     }
 
     async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        self.0.encode_query(&call.part(), text).await
+        self.0.encode_query(&call.sub_call(), text).await
     }
 
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        self.0.encode_passages(texts).await
-    }
-
-    async fn encode_batch(
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
-        self.0.encode_batch(&call.part(), kind, texts).await
+        self.0.encode(&call.sub_call(), kind, texts).await
     }
 }
 
@@ -388,7 +383,7 @@ mod tests {
     use futures::future::join_all;
     use parking_lot::Mutex;
     use spechop_ports::Lane;
-    use spechop_testkit::{Script, ScriptedPorts};
+    use spechop_testkit::{Script, ScriptedPorts, TextVectors};
     use spechop_types::{Chance, Refusal};
 
     use super::*;
@@ -412,17 +407,18 @@ mod tests {
             1
         }
 
-        async fn encode_query(&self, call: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+        async fn encode(
+            &self,
+            call: &Call,
+            kind: TextKind,
+            texts: Vec<String>,
+        ) -> Result<Encoded, PortError> {
             self.lanes.lock().push(call.lane());
             let now = self.now.fetch_add(1, SeqCst) + 1;
             self.most.fetch_max(now, SeqCst);
             tokio::time::sleep(Duration::from_millis(10)).await;
             self.now.fetch_sub(1, SeqCst);
-            Ok(vec![1.0])
-        }
-
-        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            Ok(texts.iter().map(|_| vec![1.0]).collect())
+            TextVectors::alike().encode(call, kind, texts).await
         }
     }
 

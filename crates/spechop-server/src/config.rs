@@ -53,14 +53,14 @@ pub use print::{example, reference};
 pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
 pub use questions::Questions;
-pub use read::{Written, default_index_dir};
+pub use read::{Written, default_index_dir, served_index_dir};
 pub use reload::{Effective, Reread};
 pub(crate) use schedule::lanes_of;
 pub use show::{Origin, Setting, as_toml};
 pub use spechop_redis::RedisOptions;
 pub use spechop_sim::InjectedLatency;
 pub use spechop_store::LexicalWeight;
-pub use target::{Provider, SearchEngine, Target, Web};
+pub use target::{Provider, Target, Web};
 
 /// What the program runs on. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -259,8 +259,8 @@ pub enum EncoderKind {
     Onnx {
         /// The model folder.
         dir: PathBuf,
-        /// Threads; `None` means one for each core.
-        threads: Option<NonZeroUsize>,
+        /// Threads.
+        threads: NonZeroUsize,
     },
     /// Behind HTTP.
     Http(Box<HttpEncoderOptions>),
@@ -305,8 +305,8 @@ pub enum Reader {
     Spans {
         /// The model folder.
         dir: PathBuf,
-        /// Threads; `None` means one for each core.
-        threads: Option<NonZeroUsize>,
+        /// Threads.
+        threads: NonZeroUsize,
     },
 }
 

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spechop_embed::reader_threads;
-use spechop_llm::{LocalModelOptions, affinity, physical_cores};
+use spechop_llm::LocalModelOptions;
+use spechop_ports::{affinity, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -126,8 +127,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
         Reader::Model(model) => of_model(model),
         // Needed calls share its threads: however many there are, they take no more than these.
         Reader::Spans { threads, .. } => {
-            let threads = threads.map_or(physical_cores() as usize, usize::from);
-            let (sessions, together) = reader_threads(threads);
+            let (sessions, together) = reader_threads(threads.get());
             Some(Demand {
                 each: Millicores::cores(sessions * together),
                 guess: Millicores::cores(together),
@@ -154,8 +154,7 @@ pub(crate) fn of_encoder(encoder: &Encoder) -> Option<Demand> {
     let EncoderKind::Onnx { threads, .. } = &encoder.kind else {
         return None;
     };
-    let threads = threads.map_or(physical_cores() as usize, usize::from);
-    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
     Some(Demand {
         each: Millicores::ONE,
         guess: Millicores::ONE,
@@ -173,7 +172,7 @@ pub(crate) fn found() -> Millicores {
 fn found_in(root: &Path) -> Millicores {
     let Some(quota) = quota(root) else {
         // That knows the quotas of cgroup v1, too, in whole cores.
-        return Millicores::cores(physical_cores() as usize);
+        return Millicores::cores(physical_cores().get());
     };
     let allowed = affinity(root).map_or(Millicores(u32::MAX), Millicores::cores);
     quota.min(allowed).max(Millicores(1))
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_limits_nothing() {
-        let whole = Millicores::cores(physical_cores() as usize);
+        let whole = Millicores::cores(physical_cores().get());
         for quota in ["max 100000", "", "many", "50000", "50000 0", "-1 100000"] {
             assert_eq!(
                 machine("0::/a\n", &[("a", quota)], "0-7", "0"),
@@ -340,7 +339,7 @@ mod tests {
         ] {
             let reader = Reader::Spans {
                 dir: "reader".into(),
-                threads: std::num::NonZeroUsize::new(threads),
+                threads: std::num::NonZeroUsize::new(threads).unwrap(),
             };
             let demand = of_reader(&reader).unwrap();
             assert_eq!((demand.each.0, demand.guess.0), (each, guess));

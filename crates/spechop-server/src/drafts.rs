@@ -91,7 +91,7 @@ pub struct Guarded<D = PatternDrafter> {
     is_broken: AtomicBool,
 }
 
-/// A draft by patterns takes microseconds (`docs/MEASURED.md`). What takes so much longer is a mistake.
+/// A draft by patterns takes microseconds (`cargo bench -p spechop-draft`). What takes so much longer is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
 impl<D> Guarded<D> {
@@ -172,10 +172,7 @@ impl<W: DraftWriter + ?Sized> DraftWriter for GuardedWriter<W> {
         let mut written = writing.catch_unwind().await.unwrap_or_else(|panic| {
             let said = panic_text(&*panic);
             tracing::error!("a writer of drafts panicked: {said}");
-            Err(PortError::Malformed {
-                what: "the writer of drafts".into(),
-                detail: said.to_owned(),
-            })
+            Err(PortError::malformed("the writer of drafts", said))
         })?;
         written.draft = written
             .draft

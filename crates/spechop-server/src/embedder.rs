@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use spechop_ports::{Call, Encoded, Encoder, Lane, TextKind};
-use spechop_types::Chance;
+use spechop_types::{Chance, with_causes};
 use tokio::time::timeout;
 
 use crate::caller::Caller;
 use crate::finder::FindError;
-use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
-use crate::status::{AskError, chain};
+use crate::status::AskError;
 
 /// Texts of one call. Between two calls others have their turn.
 const TEXTS_AT_ONCE: usize = 32;
@@ -47,7 +46,7 @@ impl Embedder {
     ) -> Result<Encoded, FindError> {
         let encoded = self.encode(caller, kind, texts).await;
         encoded.inspect_err(|error| {
-            let reason = chain(error);
+            let reason = with_causes(error);
             match self.warnings.turn("embeddings") {
                 Some(left_out) => tracing::warn!(reason, left_out, "no vectors"),
                 None => tracing::debug!(reason, "no vectors"),
@@ -64,10 +63,7 @@ impl Embedder {
         if self.state.phases.closing.is_cancelled() {
             return Err(AskError::ShuttingDown.into());
         }
-        let _place = self.state.vectors.take(&caller.tenant).map_err(|full| {
-            let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
-            FindError::Busy { most }
-        })?;
+        let _place = self.state.vectors.take(&caller.tenant)?;
         let limit = self.state.config().questions.limits.target;
         let mut all = Encoded {
             vectors: Vec::with_capacity(texts.len()),
@@ -77,7 +73,7 @@ impl Embedder {
             let rest = texts.split_off(texts.len().min(TEXTS_AT_ONCE));
             let some = std::mem::replace(&mut texts, rest);
             let call = Call::of(caller.tenant.clone(), Lane::Authoritative, Chance::CERTAIN);
-            let work = self.encoder.encode_batch(&call, kind, some);
+            let work = self.encoder.encode(&call, kind, some);
             let some = tokio::select! {
                 biased;
                 () = self.state.phases.closed.cancelled() => return Err(AskError::ShuttingDown.into()),

@@ -72,10 +72,11 @@ pub async fn for_building(encoder: &config::Encoder) -> Result<Arc<dyn Encoder>,
     }
 }
 
-fn options(encoder: &config::Encoder, threads: Option<NonZeroUsize>) -> EncoderOptions {
-    let mut options = EncoderOptions::new(&encoder.runtime_library);
-    options.threads = threads.unwrap_or(options.threads);
-    options
+fn options(encoder: &config::Encoder, threads: NonZeroUsize) -> EncoderOptions {
+    EncoderOptions {
+        threads,
+        ..EncoderOptions::new(&encoder.runtime_library)
+    }
 }
 
 fn onnx(dir: &Path, mut options: EncoderOptions) -> Result<Arc<dyn Encoder>, OpenError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, PortError};
-use spechop_types::{Chance, Owned, OwnedCache, Passage, QUESTION_BYTES_MAX, Tenant};
+use spechop_types::{Chance, Owned, OwnedCache, Passage, QUESTION_BYTES_MAX, Tenant, with_causes};
 use tokio::time::timeout;
 
 use crate::accounts::Hold;
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
-use crate::status::{AskError, chain};
+use crate::status::AskError;
 use crate::tool_cache::bytes_of;
 
 /// Most queries of a request, and how many of them are under way at once: others want a turn, too.
@@ -78,6 +78,13 @@ impl From<PortError> for FindError {
     }
 }
 
+impl From<NoPlace> for FindError {
+    fn from(full: NoPlace) -> Self {
+        let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
+        Self::Busy { most }
+    }
+}
+
 impl Finder {
     pub(crate) fn new(state: Arc<ServerState>) -> Self {
         Self {
@@ -110,7 +117,7 @@ impl Finder {
     pub(crate) fn refused(&self, error: &FindError) {
         let outcome = error.outcome();
         self.state.metrics.retrieved(outcome);
-        let reason = chain(error);
+        let reason = with_causes(error);
         match self.warnings.turn(outcome.as_str()) {
             Some(left_out) if error.is_ours() => {
                 tracing::warn!(reason, left_out, "no passages");
@@ -147,7 +154,7 @@ impl Finder {
             (Ok(None), part) => Ok(part),
             // The part is true, and its end says that there is more.
             (Err(error), Some(part)) => {
-                let reason = chain(&error);
+                let reason = with_causes(&error);
                 tracing::debug!(reason, "only a part of a passage can be given");
                 Ok(Some(part))
             }
@@ -168,10 +175,7 @@ impl Finder {
         }
         check(&queries, topk, questions.passages_max)?;
         let topk = topk.unwrap_or(questions.passages().get());
-        let _place = self.state.retrievals.take(tenant).map_err(|full| {
-            let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
-            FindError::Busy { most }
-        })?;
+        let _place = self.state.retrievals.take(tenant)?;
         let mut hold = self.hold(tenant, queries.len()).await?;
         if let Some(hold) = &mut hold {
             // Charged from here on: whoever hangs up has had the work done.
@@ -295,7 +299,7 @@ impl FindError {
 
 #[cfg(test)]
 mod tests {
-    use spechop_testkit::Script;
+    use spechop_testkit::{Script, passage};
 
     use super::*;
     use crate::server_state::scripted;
@@ -306,13 +310,7 @@ mod tests {
     }
 
     fn told(id: &str, text: &Arc<str>, is_cut: bool) -> Told {
-        let passage = Passage {
-            id: id.into(),
-            title: "T".into(),
-            text: Arc::clone(text),
-            url: None,
-            score: 1.0,
-        };
+        let passage = passage(id, "T", Arc::clone(text));
         Told { passage, is_cut }
     }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spechop_index::{Chosen, Hot};
+use spechop_types::with_causes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -64,6 +65,8 @@ struct Tried {
     changes: u64,
     /// Why it failed, if it did: said once, not at every turn.
     failed: Option<String>,
+    /// A chosen subset is not open yet.
+    is_stale: bool,
 }
 
 impl Rebuilder {
@@ -177,7 +180,7 @@ impl Choosing {
         if changes == tried.changes && tried.failed.is_none() {
             return;
         }
-        match rebuilder.run(&self.traffic) {
+        match rebuilder.run(&self.traffic, &mut tried.is_stale) {
             Ok(chosen) => {
                 tried.changes = changes;
                 tried.failed = None;
@@ -191,7 +194,7 @@ impl Choosing {
                 }
             }
             Err(error) => {
-                let reason = crate::status::chain(&*error);
+                let reason = with_causes(&*error);
                 if tried.failed.as_ref() != Some(&reason) {
                     tracing::warn!(
                         reason,
@@ -205,15 +208,22 @@ impl Choosing {
 }
 
 impl Rebuilder {
-    fn run(&self, traffic: &Traffic) -> Result<Chosen, Box<dyn std::error::Error + Send + Sync>> {
+    fn run(
+        &self,
+        traffic: &Traffic,
+        is_stale: &mut bool,
+    ) -> Result<Chosen, Box<dyn std::error::Error + Send + Sync>> {
         let out = self.subset.dir();
         let counts = traffic.counts();
         if counts.is_empty() {
             return Ok(Chosen::default());
         }
         let chosen = self.hot.choose_for(&self.index_dir, Some(out), &counts)?;
-        if chosen.is_new || !self.subset.is_there() {
+        // It stays so until it could be opened.
+        *is_stale |= chosen.is_new || !self.subset.is_there();
+        if *is_stale {
             self.subset.reopen()?;
+            *is_stale = false;
         }
         Ok(chosen)
     }

@@ -1,5 +1,8 @@
 //! Pages that need no script: they share the style sheet of the page at `/`.
+//!
+//! They are templates, which escape what is put into them.
 
+use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -15,17 +18,36 @@ pub(crate) struct Page<'a> {
     pub(crate) up: &'a str,
 }
 
+/// What all pages have around their bodies.
+#[derive(Template)]
+#[template(path = "plain.html")]
+struct Plain<'a> {
+    title: &'a str,
+    up: &'a str,
+    /// HTML, as a template has made it.
+    body: &'a str,
+}
+
+/// The body of a page that says one thing.
+#[derive(Template)]
+#[template(source = "<p>{{ text }}</p>", ext = "html")]
+pub(crate) struct Sentence<'a> {
+    pub(crate) text: &'a str,
+}
+
 impl Page<'_> {
-    /// A page of this title; `body` is HTML already.
-    pub(crate) fn of(&self, title: &str, body: &str) -> Response {
-        let (title, up) = (escaped(title), self.up);
-        let html = format!(
-            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta name=\"color-scheme\" content=\"light dark\">\
-             <link rel=\"stylesheet\" href=\"{up}page/page.css\"></head>\
-             <body class=\"plain\"><h1 dir=\"auto\">{title}</h1>{body}</body></html>"
-        );
+    /// A page of this title.
+    pub(crate) fn of(&self, title: &str, body: &impl Template) -> Response {
+        let page = |body: String| {
+            let (up, body) = (self.up, &*body);
+            Plain { title, up, body }.render()
+        };
+        let html = match body.render().and_then(page) {
+            Ok(html) => html,
+            Err(why) => {
+                return (StatusCode::INTERNAL_SERVER_ERROR, why.to_string()).into_response();
+            }
+        };
         let head = [
             (CONTENT_TYPE, "text/html; charset=utf-8"),
             (CONTENT_SECURITY_POLICY, self.policy),
@@ -34,22 +56,6 @@ impl Page<'_> {
         ];
         (self.status, head, html).into_response()
     }
-}
-
-/// A text as HTML shows it, also within quotation marks.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html += "&amp;",
-            '<' => html += "&lt;",
-            '>' => html += "&gt;",
-            '"' => html += "&quot;",
-            '\'' => html += "&#39;",
-            c => html.push(c),
-        }
-    }
-    html
 }
 
 /// Whether a browser may be led there: other schemes could be scripts.

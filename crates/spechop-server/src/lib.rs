@@ -47,6 +47,7 @@ mod mcp;
 mod memory;
 mod metrics;
 pub mod model_note;
+mod outage;
 mod outcome;
 mod places;
 mod qdrant;

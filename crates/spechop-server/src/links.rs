@@ -81,6 +81,7 @@ pub(crate) fn has_page(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use axum::http::Request;
+    use spechop_testkit::passage;
 
     use super::*;
 
@@ -95,15 +96,7 @@ mod tests {
 
     #[test]
     fn what_a_client_has_left_has_no_page() {
-        let left = |id: &str, title: &str, text: &str| {
-            id_of_left(&Passage {
-                id: id.into(),
-                title: title.into(),
-                text: text.into(),
-                url: None,
-                score: 0.5,
-            })
-        };
+        let left = |id: &str, title: &str, text: &str| id_of_left(&passage(id, title, text));
         let ids = [
             left("1", "T", "a"),
             left("2", "T", "a"),

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use spechop_speculate::{Memory, Record, Remembered, SharedMemory};
+use spechop_ports::{Record, Remembered};
+use spechop_speculate::{Memory, SharedMemory};
 use spechop_types::Tenant;
 
-use crate::state::{Keeper, Persisted, Purpose};
+use crate::state::{Keeper, Persisted, Purpose, newest};
 use crate::toolbox::Verified;
 
 mod reachable;
@@ -136,14 +137,12 @@ impl Persisted for Memory {
     /// The last used entries, as many as the file has room for.
     fn kept(&self) -> Kept {
         let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
-        let fits = |entry: &Remembered| {
+        let size = |entry: &Remembered| {
             let texts = ESCAPED * (entry.asked.len() + entry.answer.len());
             let vector = entry.vector.as_ref().map_or(0, |vector| 2 * vector.len());
-            let left = room.checked_sub(texts + vector + ENTRY_BYTES);
-            room = left.unwrap_or(0);
-            left.is_some()
+            texts + vector + ENTRY_BYTES
         };
-        let entries = self.entries().into_iter().rev().take_while(fits);
+        let entries = newest(self.entries().into_iter().rev(), &mut room, size);
         let entry = |entry: Remembered| KeptEntry {
             tenant: entry.tenant,
             asked: entry.asked,
@@ -155,12 +154,10 @@ impl Persisted for Memory {
                 BASE64.encode(bytes)
             }),
         };
-        let mut entries: Vec<_> = entries.map(entry).collect();
-        entries.reverse();
         Kept {
             format: PURPOSE.format,
             encoder: self.encoder().to_owned(),
-            entries,
+            entries: entries.into_iter().map(entry).collect(),
         }
     }
 }

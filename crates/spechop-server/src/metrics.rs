@@ -10,7 +10,7 @@
 //! counting   the counters alone, for a benchmark
 //! ```
 //!
-//! The transport and whoever sends spans off count for themselves. `docs/OPERATING.md` lists every metric,
+//! The transport and whoever sends spans off count for themselves. `docs/METRICS.md` lists every metric,
 //! and a test compares.
 
 mod counting;

@@ -157,7 +157,7 @@ pub fn compare_at(path: &Path) -> Result<bool, Damage> {
 
 /// The SHA-256s that are noted in a folder, by the files' names. Good for files that have been
 /// [compared](compare_at). **Blocks.**
-pub fn sha256s(dir: &Path) -> BTreeMap<String, String> {
+pub(crate) fn sha256s(dir: &Path) -> BTreeMap<String, String> {
     let note = ModelNote::read(dir).ok().flatten();
     let files = note.into_iter().flat_map(|note| note.files);
     files.map(|file| (file.name, file.sha256)).collect()
@@ -243,7 +243,7 @@ impl ModelNote {
     /// # Errors
     ///
     /// If it is not what was noted.
-    pub fn compare_file(&self, dir: &Path, noted: &FileNote) -> Result<(), Damage> {
+    fn compare_file(&self, dir: &Path, noted: &FileNote) -> Result<(), Damage> {
         let path = dir.join(&noted.name);
         let remedy = self.remedy();
         let looked = fs::metadata(&path).and_then(|found| {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use spechop_ports::{Call, Encoder, PortError, Retriever, SharedEntries};
 use spechop_qdrant::{Cluster, QdrantMemory, QdrantRetriever};
+use spechop_types::with_causes;
 use tokio::runtime::Handle;
 
 use crate::config::{Qdrant, SharedMemory};
-use crate::status::chain;
 use crate::toolbox::OpenError;
 
 /// **Blocks** until a server has answered or none has in time.
@@ -52,7 +52,7 @@ pub(crate) fn memory(
             Ok(entries) => tracing::info!(collection, entries, "shared memory opened"),
             Err(error @ PortError::Refused { .. }) => return Err(OpenError::of(failed)(error)),
             Err(error) => {
-                let why = chain(&error);
+                let why = with_causes(&error);
                 tracing::warn!(
                     why,
                     "questions go without the shared memory until Qdrant answers"
@@ -68,31 +68,10 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    use async_trait::async_trait;
     use spechop_qdrant::{ClusterOptions, SearchOptions};
+    use spechop_testkit::TextVectors;
 
     use super::*;
-
-    struct Zeros;
-
-    #[async_trait]
-    impl Encoder for Zeros {
-        fn fingerprint(&self) -> &str {
-            "zeros"
-        }
-
-        fn width(&self) -> usize {
-            4
-        }
-
-        async fn encode_query(&self, _call: &Call, _text: &str) -> Result<Vec<f32>, PortError> {
-            Ok(vec![0.0; 4])
-        }
-
-        async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            Ok(vec![vec![0.0; 4]; texts.len()])
-        }
-    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_qdrant_that_is_down_keeps_no_server_from_starting() {
@@ -106,7 +85,7 @@ mod tests {
             collection: "passages".to_owned(),
             search: SearchOptions::default(),
         };
-        let encoder: Arc<dyn Encoder> = Arc::new(Zeros);
+        let encoder: Arc<dyn Encoder> = Arc::new(TextVectors::alike());
         let opening = tokio::task::spawn_blocking(move || open(&qdrant, &encoder));
         let retriever = opening.await.unwrap().unwrap();
         let call = Call::authoritative();

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, SearchEngine, Target};
+use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
 
 /// How long a part elsewhere may take to accept a connection: less than the second that probes of
 /// Kubernetes wait by default.
@@ -97,6 +97,17 @@ impl Readiness {
             }
         };
         drop(heard);
+        Ready::of(self.states(missing), is_closing)
+    }
+
+    /// Whether no part in this process that questions need is broken. Others count as there.
+    pub(crate) fn is_whole(&self) -> bool {
+        let missing = vec![None; self.parts.len()];
+        Ready::of(self.states(missing), false).ready
+    }
+
+    /// The parts, with what is missing elsewhere and what is broken here.
+    fn states(&self, missing: Vec<Option<&'static str>>) -> Vec<State> {
         let states = self.parts.iter().zip(missing).map(|(part, why)| State {
             name: part.name,
             ready: why.is_none(),
@@ -120,7 +131,7 @@ impl Readiness {
                 }),
             }
         }
-        Ready::of(states, is_closing)
+        states
     }
 }
 
@@ -201,11 +212,12 @@ fn parts(config: &Config) -> Vec<Part> {
     parts.push(match &config.target {
         Target::Index => part(role::INDEX, true, Vec::new()),
         Target::Web(web) => {
-            let engines = web.providers.iter().map(|provider| &provider.engine);
-            let places = match engines.clone().any(SearchEngine::is_proxied) {
+            let providers = web.providers.iter();
+            let endpoints = providers.map(|provider| &provider.engine.endpoint);
+            let places = match endpoints.clone().any(|endpoint| endpoint.proxy.is_some()) {
                 // As above.
                 true => Vec::new(),
-                false => places(engines.map(SearchEngine::base_url)),
+                false => places(endpoints.map(|endpoint| &*endpoint.base_url)),
             };
             part("web", true, places)
         }

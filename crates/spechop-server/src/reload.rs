@@ -102,7 +102,8 @@ impl Reloading {
                 Ok(text) => text,
                 Err(problem) => {
                     // A file that stays away is told once.
-                    if is_rung || self.seen.take().is_some() {
+                    let was_there = self.seen.take().is_some();
+                    if is_rung || was_there {
                         state.reloads.refused(&problem);
                     }
                     continue;

@@ -7,8 +7,6 @@
 mod cost;
 mod cut;
 
-use std::time::Duration;
-
 use spechop_agent::{
     Confidence, HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
 };
@@ -16,7 +14,7 @@ use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::{Choice, Interval};
 use spechop_types::{
-    AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage,
+    AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage, ms,
 };
 use spechop_verifier::Verdict;
 
@@ -373,13 +371,10 @@ fn words(text: &str) -> String {
     cut(text, WORDS_BYTES_MAX)
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use prost::Message;
     use spechop_types::SubQuestion;

@@ -114,10 +114,12 @@ fn check(asked: &AnswerOptions, options: &AnswerOptions, server: &Questions, wro
     match asked.k {
         None | Some(K::Auto) => {}
         Some(K::Bounded(k)) => wrong.at_most("k", k.get(), server.k_max.get()),
-        // More branches than hops and an answer cannot be: unbounded is no more than that.
+        // With one guess a hop, branches are a chain: no more than hops and an answer. Several make a tree, as
+        // wide as guesses to the power of hops.
         Some(K::Unbounded) => {
             let hops = options.hop_budget.unwrap_or(hops_max).min(hops_max);
-            if server.k_max.get() <= hops as usize {
+            let is_tree = options.guesses.is_some_and(|most| most.get() > 1);
+            if is_tree || server.k_max.get() <= hops as usize {
                 let max = server.k_max;
                 wrong.option("unbounded", format!("this server takes k up to {max}"));
             }

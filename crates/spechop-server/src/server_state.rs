@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use spechop_agent::Settings;
 use spechop_ports::SharedCells;
 use spechop_redis::{RedisCells, RedisOptions};
-use spechop_types::{AnswerOptions, Budget, Money, Tenant};
+use spechop_types::{AnswerOptions, Budget, Money, Tenant, ms, with_causes};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use crate::shares::Shares;
 use crate::simulations::Simulations;
 use crate::spans::Spans;
 use crate::sparingly::Sparingly;
-use crate::status::{AskError, chain};
+use crate::status::AskError;
 use crate::toolbox::Toolbox;
 use crate::tuning::{Free, TuningOf, Tunings};
 
@@ -244,7 +244,7 @@ impl ServerState {
     /// Writes an error to the log where it leaves. A client can cause most of them at will, so that of
     /// each kind only a line in a while is a warning.
     pub(crate) fn refuse(&self, error: &AskError) {
-        let reason = chain(error);
+        let reason = with_causes(error);
         let warning = match error {
             AskError::Invalid(_)
             | AskError::NotOpen(_)
@@ -287,7 +287,7 @@ impl ServerState {
             let _turn = turn;
             let config = state.config();
             let questions = &config.questions;
-            let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
+            let orphan_ms = ms(questions.salvage_time);
             let policy = questions.simulated(&AnswerOptions {
                 salvage: Some(true),
                 ..questions.usual.clone()
@@ -309,7 +309,7 @@ fn cells(options: &RedisOptions) -> Option<Arc<dyn SharedCells>> {
     match RedisCells::new(options) {
         Ok(cells) => Some(Arc::new(cells)),
         Err(error) => {
-            let reason = chain(&error);
+            let reason = with_causes(&error);
             tracing::error!(reason, "nothing is shared with other servers");
             None
         }

@@ -62,12 +62,11 @@ impl Shares {
     /// one no longer works.
     pub(crate) fn share(&self, of: &QuestionId, run: Bytes) -> Result<String, Full> {
         let mut shared = self.lock();
-        shared.retain(|_, other| other.of != *of);
         let room = |shares: usize, bytes: usize, part: usize| {
             shares < SHARES_MAX / part && bytes + run.len() <= BYTES_MAX / part
         };
         let bytes = |shared: &[&Shared]| shared.iter().map(|shared| shared.run.len()).sum();
-        let all: Vec<_> = shared.values().collect();
+        let all: Vec<_> = shared.values().filter(|other| other.of != *of).collect();
         let own: Vec<_> = all
             .iter()
             .copied()
@@ -78,6 +77,7 @@ impl Shares {
                 most: SHARES_MAX / PART,
             });
         }
+        shared.retain(|_, other| other.of != *of);
         let token = BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; TOKEN_BYTES]>());
         let ends = Instant::now() + self.time;
         let of = of.clone();
@@ -176,7 +176,11 @@ mod tests {
         assert!(shares.share(&of("b", "q"), Bytes::new()).is_ok());
         // Bytes count as well.
         let large = Bytes::from(vec![0; BYTES_MAX / PART + 1]);
-        assert_eq!(shares.share(&of("b", "large"), large), full);
+        assert_eq!(shares.share(&of("b", "large"), large.clone()), full);
+        // What is refused takes no link away.
+        let token = shares.share(&of("b", "q"), Bytes::new()).unwrap();
+        assert_eq!(shares.share(&of("b", "q"), large), full);
+        assert_eq!(shares.run(&token), Some(Bytes::new()));
         advance(Duration::from_secs(61)).await;
         assert!(shares.share(&of("a", "more"), Bytes::new()).is_ok());
     }

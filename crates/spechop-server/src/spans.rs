@@ -3,7 +3,7 @@
 //! ```text
 //! key        the attributes that a span can have: a closed set
 //! story      from what was noted of a question to its spans: a pure function
-//! otlp       the messages of that protocol
+//! otlp       the request of that protocol around spans
 //! queue      stories that wait, bounded
 //! exporter   whoever sends them off
 //! ```

@@ -5,7 +5,6 @@
 //! minute if anything has changed, and once more when the last question has ended.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::fs::{self, File};
 use std::future::pending;
 use std::io::{self, Read};
@@ -16,8 +15,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use spechop_store::sealed;
+use spechop_types::with_causes;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
+
+use crate::outage::Outage;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +117,7 @@ impl Purpose {
     /// aside. False if it must not be written. **Blocks.**
     fn make_room(&self, path: &Path, useless: &Useless) -> bool {
         let Self { content, key, .. } = self;
-        let mut reason = useless.to_string();
-        if let Some(source) = useless.source() {
-            reason = format!("{reason}: {source}");
-        }
+        let reason = with_causes(useless);
         if !useless.may_be_ours() {
             tracing::warn!(
                 path = %path.display(),
@@ -168,16 +167,9 @@ pub(crate) struct Keeper<P>(Option<Arc<Inner<P>>>);
 struct Inner<P> {
     value: Arc<P>,
     path: PathBuf,
-    written: Mutex<Written>,
-}
-
-/// What the latest writing came to.
-#[derive(Default)]
-struct Written {
     /// The revision that was written; 0 if none was.
-    revision: u64,
-    /// Why it failed, if it did: said once, not every minute.
-    failed: Option<String>,
+    written: Mutex<u64>,
+    outage: Outage,
 }
 
 impl<P: Persisted> Keeper<P> {
@@ -195,6 +187,7 @@ impl<P: Persisted> Keeper<P> {
                 value: make()?,
                 path,
                 written: Mutex::default(),
+                outage: Outage::default(),
             };
             inner.take_up().then(|| Arc::new(inner))
         });
@@ -248,31 +241,47 @@ impl<P: Persisted> Inner<P> {
         // Held while writing: an older state must not replace a newer one.
         let mut written = self.written.lock();
         let revision = self.value.revision();
-        if revision == written.revision {
+        if revision == *written {
             return;
         }
         let content = P::PURPOSE.content;
         let path = self.path.display();
         match write(&self.path, &self.value.kept()) {
             Ok(()) => {
-                written.revision = revision;
-                if written.failed.take().is_some() {
+                *written = revision;
+                if self.outage.works() {
                     tracing::info!(%path, "{content} can be written again");
                 }
             }
             Err(error) => {
                 let reason = error.to_string();
-                if written.failed.as_ref() != Some(&reason) {
+                // Another reason is news, too.
+                if self.outage.fails(&reason).as_ref() != Some(&reason) {
                     tracing::warn!(
                         %path,
                         reason,
                         "{content} cannot be written: without it the next start begins anew"
                     );
                 }
-                written.failed = Some(reason);
             }
         }
     }
+}
+
+/// As many of the newest as there is room for, the oldest first. What is left of the room stays in `room`.
+pub(crate) fn newest<T>(
+    newest_first: impl Iterator<Item = T>,
+    room: &mut usize,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    let fits = |one: &T| {
+        let left = room.checked_sub(size(one));
+        *room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let mut kept: Vec<T> = newest_first.take_while(fits).collect();
+    kept.reverse();
+    kept
 }
 
 /// Replaces a file, wholly or not at all; its folder is made if there is none. **Blocks.**

@@ -3,16 +3,14 @@
 
 mod http;
 
-use std::error::Error;
-use std::fmt::Write;
 use std::time::Duration;
 
-use axum::http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use axum::http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
 use spechop_ports::PortError;
-use spechop_types::{Stage, Tenant};
+use spechop_types::{Stage, Tenant, with_causes};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
@@ -52,7 +50,7 @@ pub(crate) enum AskError {
     #[error("nothing of the stream was read for {} s, so it was ended", .limit.as_secs_f64())]
     Unread { limit: Duration },
     /// The tenant has no question of that name that would do.
-    #[error("no question {0} is open on this server, and none has ended here lately")]
+    #[error("no question {0} is open on this server: it has ended, or has not begun")]
     NotOpen(Tenant),
     /// The reader wants events that are no longer kept.
     #[error(
@@ -73,7 +71,9 @@ pub(crate) enum AskError {
     #[error("{0}")]
     NotNow(&'static str),
     /// As many runs are shared as may be.
-    #[error("{most} runs are shared, which is the most; end one, or wait until one expires")]
+    #[error(
+        "as many runs are shared as may be ({most} of a tenant), or as many bytes of them; end one, or wait until one expires"
+    )]
     SharesFull { most: usize },
     /// A part of the server that stands apart from questions failed.
     #[error(transparent)]
@@ -178,9 +178,13 @@ pub(crate) enum TransportError {
     /// Anything else where a form of the page is taken.
     #[error(
         "this path takes a form that a browser posts from the page of this server (with its Origin, and \
-         content-type application/x-www-form-urlencoded, not {kind})"
+         content-type application/x-www-form-urlencoded); this request has {origin} Origin, and \
+         content-type {kind}"
     )]
-    NotAForm { kind: String },
+    NotAForm { kind: String, origin: &'static str },
+    /// A body that would have to be unpacked.
+    #[error("packed bodies (content-encoding {coding}) are not read here: send it as it is")]
+    Packed { coding: String },
     /// Whoever sends it may not ask, or not now.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -210,6 +214,7 @@ impl TransportError {
             Self::NotGrpc { .. } => "not_grpc",
             Self::NotJson { .. } => "not_json",
             Self::NotAForm { .. } => "not_a_form",
+            Self::Packed { .. } => "packed",
             Self::Access(error) => error.reason(),
             Self::Late { .. } => "late",
             Self::TooLong { .. } => "too_long",
@@ -221,8 +226,12 @@ impl TransportError {
     /// As the client of such a path expects it.
     pub(crate) fn respond(self, form: ErrorForm) -> Response {
         let is_access = matches!(self, Self::Access(_));
-        let allowed = match &self {
-            Self::OtherMethod { allowed, .. } => HeaderValue::from_str(allowed).ok(),
+        let remedy = match &self {
+            Self::OtherMethod { allowed, .. } => {
+                let allowed = HeaderValue::from_str(allowed);
+                allowed.ok().map(|allowed| (ALLOW, allowed))
+            }
+            Self::Packed { .. } => Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
             _ => None,
         };
         let error = match form {
@@ -238,8 +247,8 @@ impl TransportError {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
-        if let Some(allowed) = allowed {
-            response.headers_mut().insert(ALLOW, allowed);
+        if let Some((name, value)) = remedy {
+            response.headers_mut().insert(name, value);
         }
         response
     }
@@ -254,7 +263,8 @@ impl From<TransportError> for Status {
             | TransportError::OtherMethod { .. }
             | TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. }
-            | TransportError::NotAForm { .. } => Code::Unimplemented,
+            | TransportError::NotAForm { .. }
+            | TransportError::Packed { .. } => Code::Unimplemented,
             TransportError::Late { .. } => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,
@@ -331,7 +341,7 @@ impl From<AskError> for Status {
 impl From<&AskError> for Status {
     fn from(error: &AskError) -> Self {
         let code = code(error);
-        let message = chain(error);
+        let message = with_causes(error);
         match error {
             AskError::Invalid(violations) => {
                 let details = ErrorDetails::with_bad_request(violations.clone());
@@ -373,22 +383,22 @@ impl From<&FindError> for Status {
             FindError::Ask(error) => error.into(),
             FindError::Busy { .. } => Self::with_error_details(
                 Code::ResourceExhausted,
-                chain(error),
+                with_causes(error),
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
             ),
             FindError::Short { again_in, .. } => Self::with_error_details(
                 Code::ResourceExhausted,
-                chain(error),
+                with_causes(error),
                 ErrorDetails::with_retry_info(Some(*again_in)),
             ),
-            FindError::Late { .. } => Self::deadline_exceeded(chain(error)),
+            FindError::Late { .. } => Self::deadline_exceeded(with_causes(error)),
         }
     }
 }
 
 impl From<AdminError> for Status {
     fn from(error: AdminError) -> Self {
-        let message = chain(&error);
+        let message = with_causes(&error);
         match error {
             AdminError::Invalid(violations) => Self::with_error_details(
                 Code::InvalidArgument,
@@ -454,18 +464,6 @@ fn short(tenant: &Tenant, shortage: &Shortage) -> String {
             again_in.as_secs() + 1
         ),
     }
-}
-
-/// The error and its sources in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        // Writing to a string cannot fail.
-        let _ = write!(line, ": {error}");
-        source = error.source();
-    }
-    line
 }
 
 fn sentence(violations: &[FieldViolation]) -> String {

@@ -14,13 +14,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use spechop_agent::{HopReport, Report, Width};
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, mentioned};
 use spechop_theory::{CallRate, Choice, Stages, Tuner, TunerOptions};
-use spechop_types::{Chance, Owned, OwnedCache, Tenant};
+use spechop_types::{Chance, Owned, OwnedCache, Tenant, ms};
 
 use crate::config::SpeculatorKind;
 pub(crate) use choose::{Ahead, Drafted, Drafts, Free};
@@ -336,8 +335,4 @@ fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
         (Some(_), None) => PastGuess::Untried,
         (None, _) => PastGuess::Late,
     }
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }

@@ -7,20 +7,75 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::app::report;
+use crate::readiness::Readiness;
 
-/// Says so in the log and by the health service, for as long as it is polled. The server goes on:
-/// questions that do without the part are answered, the others are UNAVAILABLE.
-pub(crate) async fn tell(vitals: &Vitals, health: &HealthReporter) -> Infallible {
+/// Says so in the log for as long as it is polled, and by the health service if questions need the
+/// part. The server goes on: questions that do without the part are answered, the others are
+/// UNAVAILABLE.
+pub(crate) async fn tell(
+    vitals: &Vitals,
+    readiness: &Readiness,
+    health: &HealthReporter,
+) -> Infallible {
     let mut known = 0;
     loop {
-        for failure in vitals.after(known).await {
-            known += 1;
+        let news = vitals.after(known).await;
+        known += news.len();
+        let is_whole = readiness.is_whole();
+        let follows = match is_whole {
+            true => "questions do without it until the server is started again",
+            false => "health says NOT_SERVING until the server is started again",
+        };
+        for failure in news {
             tracing::error!(
                 part = failure.part,
                 reason = failure.reason,
-                "a part is broken: health says NOT_SERVING until the server is started again"
+                "a part is broken: {follows}"
             );
         }
-        report(health, ServingStatus::NotServing).await;
+        if !is_whole {
+            report(health, ServingStatus::NotServing).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::pin::pin;
+
+    use spechop_testkit::Script;
+    use tonic::Request;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_check_response::ServingStatus as Told;
+    use tonic_health::pb::health_server::Health;
+    use tonic_health::server::HealthService;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::readiness::role;
+    use crate::server_state::scripted::state;
+
+    #[tokio::test]
+    async fn only_a_part_that_questions_need_takes_the_health_with_it() {
+        let (state, _) = state(Script::instant(1), "");
+        let mut config = Config::clone(&state.config());
+        config.speculator.hot_dir = Some(PathBuf::from("hot"));
+        let vitals = Vitals::default();
+        let readiness = Readiness::new(&config, vitals.clone());
+        let health = HealthReporter::new();
+        let service = HealthService::from_health_reporter(health.clone());
+        report(&health, ServingStatus::Serving).await;
+        let mut telling = pin!(tell(&vitals, &readiness, &health));
+        for (role, expected) in [
+            (role::HOT, Told::Serving),
+            (role::ENCODER, Told::NotServing),
+        ] {
+            vitals.of(role).fail("part", "its files were cut");
+            assert!(futures::poll!(telling.as_mut()).is_pending());
+            let asked = Request::new(HealthCheckRequest::default());
+            let told = service.check(asked).await.unwrap();
+            assert_eq!(told.into_inner().status(), expected, "{role}");
+        }
     }
 }

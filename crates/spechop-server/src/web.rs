@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use spechop_ports::{Encoder, Retriever, SearchProvider};
 use spechop_web::page::{HttpPageReader, PageReader};
-use spechop_web::search::{Brave, Breaker, Chain, DuckDuckGo, MediaWiki, Searxng, Serper, Tavily};
-use spechop_web::{HttpRetriever, InvalidEndpoint, KeptPages, KeptSearches, WebRetriever};
+use spechop_web::search::{Breaker, Chain};
+use spechop_web::{HttpRetriever, KeptPages, KeptSearches, WebRetriever};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{SearchEngine, Target, Web};
+use crate::config::{Target, Web};
 use crate::toolbox::OpenError;
 
 /// Who looks up; `None` if the index does. What may not be called ahead of need is noted in the rules.
@@ -51,7 +51,8 @@ fn the_web(
 ) -> Result<Arc<dyn Retriever>, OpenError> {
     let mut providers = Vec::new();
     for provider in &web.providers {
-        let engine = engine(&provider.engine).map_err(OpenError::of("search provider"))?;
+        let engine = provider.engine.open();
+        let engine = engine.map_err(OpenError::of("search provider"))?;
         let guarded = Arc::new(Breaker::new(engine, web.breaker));
         providers.push(backends.searches(guarded, provider.lanes, look_up));
     }
@@ -71,17 +72,6 @@ fn the_web(
         encoder,
         web.options,
     )))
-}
-
-fn engine(engine: &SearchEngine) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
-    Ok(match engine {
-        SearchEngine::Searxng(options) => Arc::new(Searxng::new(options)?),
-        SearchEngine::DuckDuckGo(options) => Arc::new(DuckDuckGo::new(options)?),
-        SearchEngine::Brave(options) => Arc::new(Brave::new(options)?),
-        SearchEngine::Tavily(options) => Arc::new(Tavily::new(options)?),
-        SearchEngine::Serper(options) => Arc::new(Serper::new(options)?),
-        SearchEngine::MediaWiki(options) => Arc::new(MediaWiki::new(options)?),
-    })
 }
 
 #[cfg(test)]

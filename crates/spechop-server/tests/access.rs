@@ -1,13 +1,12 @@
 //! Who may ask: keys, roles, tenants and their limits, at every door.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::convert::Infallible;
 use std::fs;
 use std::future::poll_fn;
 use std::time::Duration;
 
+use crate::support::{Server, endless, eventually, question, replace};
 use axum::body::Bytes;
 use futures::{StreamExt, stream};
 use http_body::Frame;
@@ -19,7 +18,6 @@ use spechop_proto::{AskRequest, FinishNowRequest, GetBackendsRequest, GetTuningR
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_testkit::Script;
 use spechop_testkit::frames::message;
-use support::{Server, endless, eventually, question, replace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -1,15 +1,13 @@
 //! A tenant is charged for the work that was started, however the question ends: over the wire.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Server, eventually, question};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, Budget, StopReason};
 use spechop_testkit::Script;
 use spechop_types::Stage;
-use support::{Server, eventually, question};
 use tokio::task::JoinSet;
 use tonic::{Code, Request};
 

@@ -1,14 +1,11 @@
 //! Questions that the planner was not made for, over scripted ports: who answers them instead, and what is told.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::sync::Arc;
 
+use crate::over_http::{client, url};
+use crate::support::{Empty, Server, Sure, bare, config, question};
 use async_trait::async_trait;
-use over_http::{client, url};
 use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::ask_event::Event;
@@ -16,7 +13,6 @@ use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Observation, Step};
-use support::{Empty, Server, Sure, bare, config, question};
 
 /// Says one thing to every question, behind as many hops as the script has; or breaks.
 struct Talks(ScriptedPorts, Option<&'static str>);

@@ -1,13 +1,12 @@
 //! `Ask`: a question in, a cited answer out.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::over_http::get;
+use crate::support::{Server, options, question};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, CommitKind, Effort, Options, StopReason, VerifierMode};
 use spechop_testkit::Script;
-use support::{Server, options, question};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_says_how_many_look_ups_may_find_nothing() {
@@ -215,4 +214,19 @@ async fn injected_latency_is_there_and_is_labelled() {
             .all(|hop| hop.times.as_ref().unwrap().target_ms >= 60.0)
     );
     assert!(Duration::from_secs_f64(answer.elapsed_ms / 1000.0) >= Duration::from_millis(120));
+}
+
+/// An infinite k would leave the sum of all of them infinite.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_k_of_an_unbounded_question_is_how_wide_it_became() {
+    let server = Server::start(Script::steady(&[true, true], 5, 20, 1)).await;
+    let unbounded = question().with(|asked| asked.width = Some(Width::UNBOUNDED));
+    server.ask(unbounded).await.unwrap();
+    let page = get(&server, "/metrics").await.text().await.unwrap();
+    let sum = |name: &str| {
+        let name = format!("spechop_{name}_sum ");
+        let sum = page.lines().find_map(|line| line.strip_prefix(&*name));
+        sum.unwrap().to_owned()
+    };
+    assert_eq!(sum("question_k"), sum("question_branches"));
 }

@@ -1,10 +1,9 @@
 //! What is no question, or asks for what cannot be: a clear status, and the server goes on.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, bare, config, question};
 use prost::Message;
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::options::Width;
@@ -12,7 +11,6 @@ use spechop_proto::{AskRequest, AskResponse, Budget, FinishNowRequest};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
-use support::{Server, bare, config, question};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
@@ -219,6 +217,23 @@ async fn the_server_can_take_less() {
     }
 }
 
+/// With one guess of a hop there are no more branches than hops. With two, they double at each.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_guesses_of_each_hop_need_a_bound() {
+    let server = Server::start(Script::instant(1)).await;
+    let asked = |guesses: u32| {
+        question().with(|asked| {
+            asked.width = Some(Width::UNBOUNDED);
+            asked.guesses = Some(guesses);
+        })
+    };
+    server.ask(asked(1)).await.unwrap();
+    let status = server.ask(asked(2)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let words = "options.unbounded: this server takes k up to 64";
+    assert!(status.message().contains(words), "{status}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_there_twice_is_wrong() {
     let server = Server::start(Script::instant(1)).await;
@@ -264,10 +279,8 @@ struct Narrow(ScriptedPorts);
 impl Planner for Narrow {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         if request.question.as_str().len() > 100 || request.hops.len() > 1 {
-            return Err(PortError::TooLong {
-                what: "the planner".to_owned(),
-                detail: "it reads 100 bytes and a hop".to_owned(),
-            });
+            let detail = "it reads 100 bytes and a hop";
+            return Err(PortError::too_long("the planner", detail));
         }
         self.0.plan(call, request).await
     }

@@ -1,19 +1,17 @@
 //! A file of what was learnt that is of no use: the log says which and why, once, and the server begins anew.
-//! Alone in its process, as every test that reads a log.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "support/lines.rs"]
-mod lines;
-mod support;
 
 use std::fs;
 
-use lines::Lines;
+use crate::lines::{Lines, is_alone};
+use crate::support::{Server, question};
 use spechop_testkit::Script;
-use support::{Server, question};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_useless_file_is_named_and_put_aside() {
+    if !is_alone(module_path!(), "a_useless_file_is_named_and_put_aside") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().with_ansi(false);

@@ -7,15 +7,13 @@
     reason = "helpers of tests"
 )]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Server, endless, eventually, is_own_timer, question};
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, CancelRequest};
+use spechop_proto::{AskRequest, CancelRequest, FinishNowRequest};
 use spechop_server::Env;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, is_own_timer, question};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
@@ -181,6 +179,39 @@ async fn cancelled(mut client: SpecHopClient<Channel>, name: String, moment: usi
             };
             assert_eq!(status.code(), Code::Cancelled);
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_is_not_said_to_be_unheard_of() {
+    let question_id = || "q".to_owned();
+    let named = || AskRequest {
+        question_id: question_id(),
+        ..question()
+    };
+    let cancel = || CancelRequest {
+        question_id: question_id(),
+    };
+    let finish = FinishNowRequest {
+        question_id: question_id(),
+    };
+    // Nobody remembers a question that was cancelled.
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    let mut stream = client.ask_stream(named()).await.unwrap().into_inner();
+    client.cancel(cancel()).await.unwrap();
+    while let Ok(Some(_)) = stream.message().await {}
+    server.is_idle().await;
+    let again = client.cancel(cancel()).await.unwrap_err();
+    // An answered one is known, and cannot end early any more.
+    let server = Server::start(Script::instant(1)).await;
+    let mut client = server.client().await;
+    client.ask(named()).await.unwrap();
+    let late = client.finish_now(finish).await.unwrap_err();
+    for status in [again, late] {
+        assert_eq!(status.code(), Code::NotFound);
+        let words = "no question q is open on this server: it has ended, or has not begun";
+        assert_eq!(status.message(), words);
     }
 }
 

@@ -10,8 +10,7 @@ use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-mod support;
-use support::{Server, question};
+use crate::support::{Server, question};
 
 fn script() -> Script {
     Script::steady(&[true, false, true], 1, 4, 1)
@@ -76,7 +75,7 @@ async fn an_answer_is_the_undisturbed_one_or_there_is_an_error() {
     assert!(seen[&expected] > 10, "{seen:?}");
     assert!(seen.len() > 1, "{seen:?}");
     // What hung was cancelled with its question.
-    support::eventually(|| server.ports.live() == 0).await;
+    crate::support::eventually(|| server.ports.live() == 0).await;
 }
 
 /// A speculator that talks nothing but garbage costs time, never an answer or an error.

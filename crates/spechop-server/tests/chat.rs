@@ -1,21 +1,17 @@
 //! OpenAI's form of a question, its streams and its errors. The unmodified client is in `real/`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::sync::Arc;
 
+use crate::over_http::{client, url};
+use crate::support::{Server, Shelf, bare, config};
 use async_trait::async_trait;
-use over_http::{client, url};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
-use support::{Server, Shelf, bare, config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
@@ -76,11 +72,17 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
     let error: Value = serde_json::from_str(told.last().unwrap()).unwrap();
     assert_eq!(error["error"]["code"], "unavailable");
     assert_eq!(error["error"]["type"], "server_error");
-    let wrong = chat(&server, json!({ "n": 2 })).await;
-    assert_eq!(wrong.status(), StatusCode::BAD_REQUEST);
-    let error: Value = wrong.json().await.unwrap();
-    assert_eq!(error["error"]["param"], "n");
-    assert_eq!(error["error"]["type"], "invalid_request_error");
+    for (field, value) in [
+        ("n", json!(2)),
+        ("modalities", json!(["audio"])),
+        ("audio", json!({})),
+    ] {
+        let wrong = chat(&server, json!({ field: value })).await;
+        assert_eq!(wrong.status(), StatusCode::BAD_REQUEST);
+        let error: Value = wrong.json().await.unwrap();
+        assert_eq!(error["error"]["param"], field);
+        assert_eq!(error["error"]["type"], "invalid_request_error");
+    }
     // A long conversation is no trouble: only its last message is asked.
     let long = json!([
         { "role": "user", "content": "x".repeat(100_000) },
@@ -190,10 +192,7 @@ struct Full(ScriptedPorts);
 impl Planner for Full {
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         if !request.hops.is_empty() {
-            return Err(PortError::TooLong {
-                what: "the planner".to_owned(),
-                detail: "9 do not fit into 5".to_owned(),
-            });
+            return Err(PortError::too_long("the planner", "9 do not fit into 5"));
         }
         self.0.plan(call, request).await
     }

@@ -1,20 +1,17 @@
 //! Conversations through OpenAI's door: a scripted endpoint puts earlier turns into the question.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use over_http::{client, url};
+use crate::over_http::{client, url};
+use crate::support::{Server, bare, config};
 use serde_json::{Value, json};
-use spechop_llm::{Endpoint, LlmRewriter, OpenAiModel, Retries};
+use spechop_llm::{Endpoint, LlmRewriter, OpenAiModel};
+use spechop_ports::retry::Retries;
 use spechop_proto::AskResponse;
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, config};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -167,8 +164,8 @@ async fn whoever_hangs_up_meanwhile_leaves_nothing_behind() {
     let request = request.json(&json!({ "messages": conversation() }));
     let mut waits = tokio::task::JoinSet::new();
     waits.spawn(request.send());
-    support::eventually(|| server.gauges.questions_open() == 1).await;
+    crate::support::eventually(|| server.gauges.questions_open() == 1).await;
     waits.shutdown().await;
-    support::eventually(|| server.gauges.questions_open() == 0).await;
+    crate::support::eventually(|| server.gauges.questions_open() == 0).await;
     server.is_idle().await;
 }

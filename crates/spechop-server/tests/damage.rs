@@ -2,8 +2,6 @@
 //! and the server lives.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
@@ -12,7 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
+use crate::support::{bare, config, question};
+use spechop_ports::{Retriever, Vitals};
 use spechop_proto::AskRequest;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
@@ -20,8 +19,7 @@ use spechop_server::config::SpeculatorKind;
 use spechop_server::{App, Bare, ServeError, Toolbox};
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};
-use spechop_testkit::{Script, ScriptedPorts};
-use support::{bare, config, question};
+use spechop_testkit::{Script, ScriptedPorts, TextVectors};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
@@ -95,28 +93,6 @@ async fn a_part_that_is_broken_takes_the_health_with_it() {
     assert_eq!(server.ask(question()).await.unwrap(), expected);
 }
 
-/// Gives every text the same vector.
-struct Same;
-
-#[async_trait::async_trait]
-impl Encoder for Same {
-    fn fingerprint(&self) -> &str {
-        "same"
-    }
-
-    fn width(&self) -> usize {
-        4
-    }
-
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vec![0.5; 4])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(vec![vec![0.5; 4]; texts.len()])
-    }
-}
-
 /// An index that is too large to be held in memory, because of one long passage that nobody finds.
 fn large_index(dir: &Path) {
     let inputs = Inputs {
@@ -185,7 +161,8 @@ fn with_index(
 ) -> Toolbox {
     let vitals = Vitals::default();
     let index = PassageIndex::open_watched(dir, &vitals).unwrap();
-    let index = IndexRetriever::new(Arc::new(Same), Arc::new(index)).unwrap();
+    let encoder = TextVectors::new("same", 4, |_: &str| vec![0.5; 4]);
+    let index = IndexRetriever::new(Arc::new(encoder), Arc::new(index)).unwrap();
     let parts = bare(&ScriptedPorts::new(script));
     let mut toolbox = Toolbox::of(put(parts, Arc::new(index)), &config(""));
     toolbox.vitals = vitals;

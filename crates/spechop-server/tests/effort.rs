@@ -1,17 +1,15 @@
 //! A question that is asked with high effort, over scripted ports whose reader is never sure.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, Sure, bare, config, question};
 use async_trait::async_trait;
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskRequest, Effort};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, Sure, bare, config, question};
 
 /// Breaks behind so many hops.
 struct Breaks(ScriptedPorts, usize);

@@ -1,23 +1,19 @@
 //! `POST /v1/embeddings`. The unmodified clients of OpenAI and the real encoder are in `real/`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::over_http::{client, get, url};
+use crate::support::{Server, bare, config, eventually};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use over_http::{client, get, url};
 use serde_json::{Value, json};
 use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, config, eventually};
 use tokio::task::JoinSet;
 
 /// A text's vector says how long it is and what it is for. Its tokens are its words.
@@ -33,16 +29,7 @@ impl Encoder for Plain {
         2
     }
 
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vector(TextKind::Query, text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let vectors = texts.iter().map(|text| vector(TextKind::Passage, text));
-        Ok(vectors.collect())
-    }
-
-    async fn encode_batch(
+    async fn encode(
         &self,
         _: &Call,
         kind: TextKind,

@@ -2,23 +2,23 @@
 //! clients hear is in `transport.rs` and `access.rs`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::sync::Arc;
+use std::time::Duration;
 
-use over_http::bare as client;
+use crate::over_http::bare as client;
+use crate::support::{Server, apart, bare, config};
 use reqwest::Method;
 use reqwest::header::ALLOW;
 use serde_json::{Value, json};
 use spechop_server::Toolbox;
 use spechop_server::keys::{Cost, KeyName, NewKey};
+use spechop_testkit::frames::{END, data, frames, greeting, head, kind};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Apart, Server, bare, config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+const PATIENCE: Duration = Duration::from_secs(20);
 const JSON: &str = "Host: localhost\r\nContent-Type: application/json\r\n";
 
 /// A server with every door.
@@ -26,7 +26,7 @@ async fn server(toml: &str) -> Server {
     let ports = ScriptedPorts::new(Script::instant(1));
     let doors = "[server]\nretrieve = true\ntool_outputs = 4\nmessage_bytes_max = 8192\n";
     let config = config(&format!("{doors}{toml}"));
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(Apart), &config);
+    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(apart()), &config);
     Server::over(ports, toolbox, config).await
 }
 
@@ -36,21 +36,15 @@ async fn post(server: &Server, path: &str, headers: &str, body: &str) -> (u16, S
     let request = format!(
         "POST {path} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {long}\r\n\r\n{body}"
     );
-    loop {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        // It may be refused before it is sent. Then a client may hear of the hang-up first, and of nothing
-        // else: it is asked again.
-        let _ = stream.write_all(request.as_bytes()).await;
-        let mut heard = Vec::new();
-        let _ = stream.read_to_end(&mut heard).await;
-        let heard = String::from_utf8(heard).unwrap();
-        let Some((head, body)) = heard.split_once("\r\n\r\n") else {
-            continue;
-        };
-        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-        let body = serde_json::from_str(body).unwrap_or(Value::Null);
-        return (status, head.to_lowercase(), body);
-    }
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // All of it, whatever is said meanwhile.
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let body = serde_json::from_str(body).unwrap_or(Value::Null);
+    (status, head.to_lowercase(), body)
 }
 
 /// Whether this is an error in the form of the path, with this code.
@@ -80,7 +74,7 @@ async fn refusals_have_the_form_of_their_door() {
     let rare = server("[tenant]\nrequests_per_second = 0.001\nrequests_burst = 1\n").await;
     let (status, ..) = post(&rare, "/v1/ask", JSON, "{}").await;
     assert_eq!(status, 400, "the only request of a while");
-    let long = format!("{{\"question\": \"{}\"}}", "x".repeat(600 << 10));
+    let long = format!("{{\"question\": \"{}\"}}", "x".repeat(4 << 20));
     for path in [
         "/v1/ask",
         "/v1/ask/stream",
@@ -107,6 +101,13 @@ async fn refusals_have_the_form_of_their_door() {
             (
                 &open,
                 "Host: localhost\r\nContent-Type: text/plain\r\n",
+                "{}",
+                415,
+                "UNIMPLEMENTED",
+            ),
+            (
+                &open,
+                &format!("{JSON}Content-Encoding: gzip\r\n"),
                 "{}",
                 415,
                 "UNIMPLEMENTED",
@@ -151,13 +152,102 @@ async fn what_is_not_there_is_told_over_http_2_too() {
         (Method::GET, "/v1/ask", 405, Some("POST")),
         // A path of gRPC, without a content type of gRPC.
         (Method::POST, "/spechop.v1.SpecHop/Ask", 415, None),
+        (Method::HEAD, "/spechop.v1.SpecHop/Ask", 415, None),
     ] {
         let url = format!("http://{}{path}", open.address);
         let answer = client.request(method, url).send().await.unwrap();
         assert_eq!(answer.status(), status, "{path}");
         let told = answer.headers().get(ALLOW);
         assert_eq!(told.map(|told| told.to_str().unwrap()), allowed, "{path}");
+        // It ends as it should: behind a head that was asked for alone, nothing comes.
+        answer.bytes().await.unwrap();
     }
+}
+
+/// curl and others that still send hear of a stream that is reset, and not of the answer before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_over_http_2_comes_behind_the_request() {
+    const WINDOW_UPDATE: u8 = 8;
+    let open = server("").await;
+    let mut stream = TcpStream::connect(open.address).await.unwrap();
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/v1/ask"),
+        (":authority", "localhost"),
+        ("content-type", "text/plain"),
+    ];
+    let part = data(1, &[b'x'; 16_000], 0);
+    let first = [&greeting(&[])[..], &head(1, &fields, 0), &part.repeat(4)].concat();
+    stream.write_all(&first).await.unwrap();
+    let mut heard = Vec::new();
+    let said = |heard: &[u8]| {
+        let all = frames(heard).into_iter();
+        let of_it = all.filter(|(_, _, stream, _)| *stream == 1);
+        of_it.collect::<Vec<_>>()
+    };
+    let refused = async {
+        while said(&heard).is_empty() {
+            assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0);
+        }
+        assert_eq!(said(&heard)[0].0, WINDOW_UPDATE, "there is room for more");
+        stream.write_all(&data(1, b"x", END)).await.unwrap();
+        let ends = |(kind, flags, ..): &(u8, u8, u32, Vec<u8>)| {
+            [kind::DATA, kind::HEADERS].contains(kind) && flags & END == END
+        };
+        while !said(&heard).iter().any(ends) {
+            assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0);
+        }
+    };
+    timeout(PATIENCE, refused).await.expect("it is refused");
+    let said = said(&heard);
+    assert!(said.iter().all(|(kind, ..)| *kind != kind::RST_STREAM));
+    let body = said.iter().filter(|(kind, ..)| *kind == kind::DATA);
+    let body: Vec<u8> = body.flat_map(|(.., bytes)| bytes.clone()).collect();
+    let told = serde_json::from_slice(&body).unwrap();
+    assert!(is_told("/v1/ask", &told, "UNIMPLEMENTED"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_said_to_be_too_long_is_not_asked_for() {
+    let open = server("").await;
+    let mut stream = TcpStream::connect(open.address).await.unwrap();
+    let head = format!(
+        "POST /v1/ask HTTP/1.1\r\n{JSON}Content-Length: 100000\r\nExpect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    let reads = stream.read_to_string(&mut heard);
+    timeout(PATIENCE, reads).await.unwrap().unwrap();
+    assert!(heard.starts_with("HTTP/1.1 413 "), "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_without_an_end_is_cut_off() {
+    let open = server("").await;
+    let mut stream = TcpStream::connect(open.address).await.unwrap();
+    let head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    let sends = async {
+        for _ in 0..2_000 {
+            if stream.write_all(chunk.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+        panic!("all of it was read");
+    };
+    timeout(PATIENCE, sends).await.expect("it is cut off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_without_an_origin_is_told_what_it_lacks() {
+    let open = server("").await;
+    let headers = "Host: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n";
+    let (status, _, told) = post(&open, "/ask", headers, "question=q").await;
+    assert_eq!(status, 415);
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("this request has no Origin"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,10 @@
 //! Questions over HTTP: JSON and server-sent events, with a real client.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::time::Duration;
 
-use over_http::{Frames, answer_of, bare, client, get, post, said, url};
+use crate::over_http::{Frames, answer_of, bare, client, get, post, said, url};
+use crate::support::{Server, endless, eventually, question};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spechop_proto::json as wire_json;
@@ -15,7 +12,6 @@ use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskResponse};
 use spechop_testkit::Script;
 use spechop_types::Stage;
-use support::{Server, endless, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

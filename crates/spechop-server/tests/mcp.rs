@@ -2,16 +2,14 @@
 //! `crates/spechop/tests/real/mcp.rs`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, bare, config, endless, eventually};
 use serde_json::{Value, json};
 use spechop_ports::{Passages, PortError};
 use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, passage};
 use spechop_types::Passage;
-use support::{Server, bare, config, endless, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -124,6 +122,7 @@ fn check_tools(answer: &Value) {
     assert_eq!(names, ["search", "fetch", "ask"]);
     for tool in tools {
         assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
     }
 }
 
@@ -246,13 +245,7 @@ struct Library;
 #[tonic::async_trait]
 impl Passages for Library {
     async fn passage(&self, id: &str) -> Result<Option<Passage>, PortError> {
-        Ok(Some(Passage {
-            id: id.into(),
-            title: "Title 0".into(),
-            text: "x".repeat(LONG).into(),
-            url: None,
-            score: 0.0,
-        }))
+        Ok(Some(passage(id, "Title 0", "x".repeat(LONG))))
     }
 }
 
@@ -297,6 +290,21 @@ async fn what_is_wrong_is_told_to_the_model() {
             json!({ "question": "x", "budget": -1 }),
             "a number of seconds",
         ),
+        (
+            "ask",
+            json!({ "question": "x", "budget": 90_000 }),
+            "at most 86400",
+        ),
+        (
+            "ask",
+            json!({ "question": "x", "hops": 3 }),
+            "there is no argument \"hops\"; there are: ",
+        ),
+        (
+            "search",
+            json!({ "query": "x", "limit": 3 }),
+            "there is no argument \"limit\"; there are: query",
+        ),
     ] {
         let (text, failed) = result(&server, "", tool, &arguments).await;
         assert!(failed && text.contains(said), "{tool}: {text}");
@@ -310,6 +318,50 @@ async fn what_is_wrong_is_told_to_the_model() {
         problem.contains("there are: search, fetch, ask"),
         "{problem}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_without_a_message_is_an_error_of_the_protocol() {
+    let server = Server::start(Script::instant(1)).await;
+    for (body, code) in [
+        ("", -32700),
+        ("no JSON", -32700),
+        (r#"{"jsonrpc":"#, -32700),
+        ("7", -32600),
+        ("{}", -32600),
+        (r#"{"id":1,"method":"ping"}"#, -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+    ] {
+        let (status, said) = send(&server, HEAD, body).await;
+        assert_eq!(status, 400, "{body}: {said}");
+        let said: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said["error"]["code"], code, "{body}");
+        assert_eq!(said.get("id"), Some(&Value::Null), "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_params_are_told_from_an_unknown_method() {
+    let server = Server::start(Script::instant(1)).await;
+    for (method, params, code) in [
+        ("initialize", json!(null), -32602),
+        ("tools/call", json!(null), -32602),
+        ("tools/call", json!({ "arguments": {} }), -32602),
+        (
+            "tools/call",
+            json!({ "name": "ask", "arguments": [] }),
+            -32602,
+        ),
+        ("tools/forget", json!({}), -32601),
+    ] {
+        let mut asked = json!({ "jsonrpc": "2.0", "id": 7, "method": method });
+        if !params.is_null() {
+            asked["params"] = params;
+        }
+        let answer = messages(&server, "", &asked).await.pop().unwrap();
+        assert_eq!(answer["id"], 7, "{answer}");
+        assert_eq!(answer["error"]["code"], code, "{asked}: {answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

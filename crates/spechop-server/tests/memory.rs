@@ -9,8 +9,7 @@ use spechop_proto::{AskResponse, CommitKind, GetTuningRequest};
 use spechop_testkit::{Script, SharedMap};
 use tonic::{Code, Request};
 
-mod support;
-use support::{Server, config, eventually, question};
+use crate::support::{Server, config, eventually, question};
 
 /// Two hops; a look-up takes long enough for any guess.
 fn script(right: bool) -> Script {

@@ -1,17 +1,15 @@
 //! A web as the target and no index to guess from: one clear line or status, and questions that go on.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::{Server, bare, home, options, question};
 use spechop_server::Env;
 use spechop_server::config::{Config, InvalidConfig, SpeculatorKind, Written};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, home, options, question};
 use tempfile::TempDir;
 use tonic::Code;
 

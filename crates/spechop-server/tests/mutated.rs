@@ -2,16 +2,14 @@
 //! never a failure of the server.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, apart, bare, config};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Apart, Server, bare, config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -81,7 +79,7 @@ fn message(body: &str) -> Option<String> {
 async fn what_is_nearly_right_gets_a_clear_error() {
     let ports = ScriptedPorts::new(Script::instant(1));
     let config = config("[server]\nretrieve = true\ntool_outputs = 4\n");
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(Apart), &config);
+    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(apart()), &config);
     let server = Server::over(ports, toolbox, config).await;
     let chat = json!({ "role": "user", "content": "Who is it?" });
     let tool = json!({ "name": "ask", "arguments": { "question": "Who is it?", "k": 2 } });

@@ -10,13 +10,10 @@
 //! `question.hop_budget` lets it ask.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/endpoints.rs"]
-mod endpoints;
-
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
 
-use endpoints::{Chat, Model, Site, Words, open, says};
+use crate::endpoints::{Chat, Model, Site, Words, open, says};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
 use wiremock::{MockServer, ResponseTemplate};

@@ -1,11 +1,8 @@
 //! The page over a real socket: what any HTTP client gets, and from whom it takes questions.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
-use over_http::{Frames, client, get as fetch, post, url};
+use crate::over_http::{Frames, client, get as fetch, post, url};
+use crate::support::{Server, endless};
 use reqwest::RequestBuilder;
 use reqwest::header::{CONTENT_TYPE, ORIGIN};
 use serde_json::{Value, json};
@@ -13,7 +10,6 @@ use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
 use spechop_proto::json as wire_json;
 use spechop_testkit::Script;
-use support::{Server, endless};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,15 +1,14 @@
 //! A changed configuration is taken up while the server runs, wholly or not at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "support/followed.rs"]
-mod followed;
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use followed::Followed;
+use crate::followed::Followed;
+use crate::support::{
+    Server, bare, endless, eventually, home, options, question, replace, written,
+};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use spechop_proto::admin_client::AdminClient;
@@ -22,7 +21,6 @@ use spechop_server::config::Config;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_server::{App, Env, Reloading, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, endless, eventually, home, options, question, replace, written};
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status};
 
@@ -315,6 +313,23 @@ async fn a_wrong_file_is_refused_whole() {
     assert_eq!(followed.k().await, Some(2));
     followed.takes_up("[question]\nk = 4").await;
     assert_eq!(followed.k().await, Some(4));
+}
+
+/// A script that rings between taking the file away and putting it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_back_as_it_was_counts_again() {
+    let toml = "[server]\nreload_ms = 20\n[question]\nk = 2";
+    let followed = Followed::start(Script::instant(1), toml).await;
+    let server = &followed.server;
+    fs::remove_file(&followed.file).unwrap();
+    followed.bell.notify_one();
+    eventually(|| server.gauges.config_refusals() > 0).await;
+    replace(&followed.file, toml);
+    let fine = "spechop_config_last_reload_successful";
+    while server.metric(fine).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(followed.known().await.refusal, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

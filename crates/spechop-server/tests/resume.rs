@@ -1,21 +1,17 @@
 //! Questions whose readers come back, and those that others end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::time::Duration;
 
+use crate::over_http::{Frames, answer_of, client, get, post, url};
+use crate::support::{Server, endless, question};
 use futures::StreamExt;
-use over_http::{Frames, answer_of, client, get, post, url};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spechop_proto::ask_event::Event;
 use spechop_proto::json as wire_json;
 use spechop_proto::{AskRequest, AskResponse, Budget, GetAnswerRequest, ResumeRequest};
 use spechop_testkit::Script;
-use support::{Server, endless, question};
 use tokio::time::timeout;
 use tonic::{Code, Request};
 

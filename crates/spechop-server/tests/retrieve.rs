@@ -1,11 +1,10 @@
 //! `POST /retrieve`: passages for other programs, and for other servers of ours.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Server, bare, config, eventually, question};
 use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, contract};
 use spechop_proto::AskResponse;
@@ -13,7 +12,6 @@ use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Chance, Stage, Tenant};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
-use support::{Server, bare, config, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

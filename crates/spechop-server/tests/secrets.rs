@@ -1,20 +1,17 @@
 //! Keys are in no log, however much is logged, and in no metric.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "support/pki.rs"]
-mod pki;
-mod support;
-
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crate::lines::is_alone;
+use crate::pki::{Authority, Folder, channel};
+use crate::support::{Server, question};
 use parking_lot::Mutex;
-use pki::{Authority, Folder, channel};
 use secrecy::ExposeSecret;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_testkit::Script;
-use support::{Server, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Request;
@@ -37,6 +34,9 @@ impl Write for Log {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_log_and_no_metric_holds_a_key() {
+    if !is_alone(module_path!(), "no_log_and_no_metric_holds_a_key") {
+        return;
+    }
     let log = Log::default();
     let writer = log.clone();
     tracing_subscriber::fmt()

@@ -2,15 +2,12 @@
 //! finds: they are retrieved once.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/endpoints.rs"]
-mod endpoints;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use endpoints::{Chat, Model, Words, open, says};
+use crate::endpoints::{Chat, Model, Words, open, says};
 use spechop_index::Build;
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, CommitKind};

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::support::{Server, endless, eventually, long, question, unread};
 use spechop_proto::AskResponse;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, long, question, unread};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::transport::Channel;

@@ -1,15 +1,13 @@
 //! `AskStream`: everything that happens, in order, and the answer last.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Server, eventually, options, question};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskRequest};
 use spechop_testkit::Script;
-use support::{Server, eventually, options, question};
 use tonic::Code;
 
 async fn events(server: &Server, request: AskRequest) -> Vec<AskEvent> {

@@ -4,10 +4,10 @@
 //! | memory | asked by |
 //! |---|---|
 //! | vectors of queries | `query_vectors` below, `spechop-ports/src/recent.rs` |
-//! | look-ups under way | `look_ups_under_way` below, `spechop-sched/tests/backend/flights.rs` |
+//! | look-ups under way | `look_ups_under_way` below, `spechop-ports/src/shared_calls/tests.rs`, `spechop-sched/tests/backend/flights.rs` |
 //! | names of open questions | `names_of_open_questions` below |
 //! | estimates, history of `WhatIf`, k of `auto` | `what_was_learnt` below, also over a restart |
-//! | results of searches, pages | `spechop-web/src/cache.rs`, on their way `spechop-web/src/cache/transfers/tests.rs` |
+//! | results of searches, pages | `spechop-web/src/cache.rs`, on their way `spechop-web/src/cache/transfer_tests.rs` |
 //! | what answers came from | `traffic` below, `spechop-server/src/hot/tests.rs` |
 //! | verified look-ups | `remembered_look_ups` below, `spechop-speculate/src/memory/tests.rs`, `memory.rs` |
 //! | KV of prompts | `spechop-llm/src/local/tests/tenants.rs`, with the real engine |
@@ -27,20 +27,20 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use futures::future::join_all;
 use spechop_ports::{
-    Call, Encoder, GuessRequest, Lane, PortError, RecentQueries, Speculator, contract,
+    Call, Encoded, Encoder, GuessRequest, Lane, PortError, RecentQueries, Speculator, TextKind,
+    contract,
 };
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, FinishNowRequest, GetTuningRequest, WhatIfRequest};
 use spechop_server::{Counted, read_traffic};
 use spechop_speculate::{Memory, MemoryOptions};
-use spechop_testkit::Script;
+use spechop_testkit::{Script, TextVectors};
 use spechop_types::{Chance, CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 
-mod support;
-use support::{Apart, Server, config, endless, eventually, question};
+use crate::support::{Server, apart, config, endless, eventually, question};
 
 /// A message on behalf of a tenant.
 fn of<T>(tenant: &str, message: T) -> Request<T> {
@@ -65,13 +65,14 @@ async fn query_vectors() {
             1
         }
 
-        async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+        async fn encode(
+            &self,
+            call: &Call,
+            kind: TextKind,
+            texts: Vec<String>,
+        ) -> Result<Encoded, PortError> {
             self.0.fetch_add(1, SeqCst);
-            Ok(vec![1.0])
-        }
-
-        async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            Ok(Vec::new())
+            TextVectors::alike().encode(call, kind, texts).await
         }
     }
 
@@ -92,7 +93,7 @@ async fn remembered_look_ups() {
         most: NonZeroUsize::new(8).unwrap(),
         similarity: 0.95,
     };
-    let memory = Memory::new(Arc::new(Apart), options);
+    let memory = Memory::new(Arc::new(apart()), options);
     contract::cache(async |tenant: Tenant| {
         let call = Call::of(tenant.clone(), Lane::Speculative, Chance::EVEN);
         let request = GuessRequest {
@@ -277,6 +278,10 @@ const LOCKS: &[(&str, &str)] = &[
     ("server/src/doors/page.rs", "the page's files"),
     ("server/src/metrics/questions.rs", "when one question ended"),
     ("server/src/jwt.rs", "the public keys of the token issuer"),
+    (
+        "server/src/drafts/shared.rs",
+        "tenants whose drafts are to be shared",
+    ),
     ("server/src/readiness.rs", "parts that do not answer"),
     ("server/src/reload.rs", "when the configuration was read"),
     (
@@ -309,7 +314,11 @@ const LOCKS: &[(&str, &str)] = &[
         "calls that wait or run, and how many",
     ),
     ("ports/src/vitals.rs", "parts that are broken"),
-    ("sched/src/flight.rs", "calls under way: Owned"),
+    (
+        "ports/src/shared_calls.rs",
+        "calls under way: Owned (asked of pages in web/src/cache/transfer_tests.rs)",
+    ),
+    ("sched/src/flight.rs", "why one run failed"),
     ("server/src/accounts.rs", "budgets: by tenant"),
     (
         "server/src/accounts/shared.rs",
@@ -328,10 +337,6 @@ const LOCKS: &[(&str, &str)] = &[
         "open questions and those in line: by tenant (asked in waiting.rs)",
     ),
     (
-        "server/src/memory/reachable.rs",
-        "whether the shared memory answers",
-    ),
-    (
         "server/src/hot.rs",
         "whether the hot subset was chosen anew",
     ),
@@ -348,6 +353,7 @@ const LOCKS: &[(&str, &str)] = &[
         "server/src/questions.rs",
         "questions that are open or ended lately: Owned",
     ),
+    ("server/src/outage.rs", "whether something fails"),
     ("server/src/questions/log.rs", "one question's events"),
     ("server/src/sparingly.rs", "how often a warning was written"),
     ("server/src/state.rs", "whether a file was written"),
@@ -376,10 +382,6 @@ const LOCKS: &[(&str, &str)] = &[
     (
         "web/src/cache.rs",
         "results of searches and pages: OwnedCache",
-    ),
-    (
-        "web/src/cache/transfers.rs",
-        "pages on their way: Owned, web/src/cache/transfers/tests.rs",
     ),
     (
         "web/src/http.rs",

@@ -2,19 +2,15 @@
 //! something else or nothing at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "support/pki.rs"]
-mod pki;
-mod support;
-
 use std::time::Duration;
 
-use pki::{Authority, Folder, channel};
+use crate::pki::{Authority, Folder, channel};
+use crate::support::{Server, eventually, question};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
 use spechop_testkit::frames::{PREFACE, frames, kind};
-use support::{Server, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

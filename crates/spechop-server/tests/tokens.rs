@@ -1,15 +1,12 @@
 //! Tokens of an identity provider in place of keys, over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "support/followed.rs"]
-mod followed;
-mod support;
-
 use std::time::{Duration, SystemTime};
 
+use crate::followed::Followed;
+use crate::support::{Server, question};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use followed::Followed;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use secrecy::ExposeSecret;
@@ -18,7 +15,6 @@ use spechop_proto::GetBackendsRequest;
 use spechop_proto::admin_client::AdminClient;
 use spechop_server::keys::{Cost, KeyName, NewKey};
 use spechop_testkit::Script;
-use support::{Server, question};
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Request};
 use tonic_types::StatusExt;

@@ -1,17 +1,13 @@
 //! `POST /v1/tool-cache`: what a client has looked up itself.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::sync::Arc;
 
-use over_http::client;
+use crate::over_http::client;
+use crate::support::{Server, Shelf, bare, config, question};
 use serde_json::{Value, json};
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, Shelf, bare, config, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Request;
@@ -118,7 +114,7 @@ async fn two_outputs_with_one_name_are_cited_as_two_and_never_as_the_indexs() {
         let kept = (200, json!({"cached": true}));
         assert_eq!(post(&server, PATH, "a", &body).await, kept);
     }
-    let origin = over_http::url(&server, "");
+    let origin = crate::over_http::url(&server, "");
     let form = client()
         .post(format!("{origin}/ask"))
         .header("origin", &origin)

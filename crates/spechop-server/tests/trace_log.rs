@@ -1,15 +1,10 @@
-//! The log names the trace of each question. Alone in its process: whether a span is wanted is remembered for
-//! all threads, and threads of other tests have no log.
+//! The log names the trace of each question.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/lines.rs"]
-mod lines;
-mod support;
-
-use lines::Lines;
+use crate::lines::{Lines, is_alone};
+use crate::support::{Server, question};
 use serde_json::Value;
 use spechop_testkit::Script;
-use support::{Server, question};
 use tonic::Request;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -17,6 +12,10 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 /// On one thread, which is the one whose log is read. No receiver is configured: the name is there anyway.
 #[tokio::test]
 async fn a_line_of_the_log_names_the_trace_of_its_question() {
+    let test = "a_line_of_the_log_names_the_trace_of_its_question";
+    if !is_alone(module_path!(), test) {
+        return;
+    }
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().json().with_writer(lines.clone());
     let _log = tracing::subscriber::set_default(log.finish());

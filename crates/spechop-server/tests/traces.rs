@@ -1,21 +1,15 @@
 //! Traces of questions at a receiver of OTLP, and what becomes of questions if there is none.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-#[path = "support/receiver.rs"]
-mod receiver;
-mod support;
-
 use std::io;
 use std::time::Duration;
 
+use crate::over_http::{client, url};
+use crate::receiver::{Manner, Receiver};
+use crate::support::{Server, question};
 use futures::future::join_all;
-use over_http::{client, url};
-use receiver::{Manner, Receiver};
 use serde_json::json;
 use spechop_testkit::Script;
-use support::{Server, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -85,7 +79,7 @@ async fn a_question_of_any_door_becomes_part_of_its_callers_trace() {
         let spans = receiver.trace(trace);
         let questions: Vec<_> = spans.iter().filter(|s| s.name == "question").collect();
         assert_eq!(questions.len(), 1, "{trace}");
-        assert_eq!(receiver::hex(&questions[0].parent_span_id), SPAN);
+        assert_eq!(crate::receiver::hex(&questions[0].parent_span_id), SPAN);
         for name in ["hop", "branch", "segment", "target"] {
             assert!(
                 spans.iter().any(|span| span.name == name),

@@ -1,11 +1,10 @@
 //! Strangers: silent, half-way, too many, too fast, from a web page, and never reading.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Server, bare, config, endless, eventually, question};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{AskRequest, GetBackendsRequest};
@@ -14,7 +13,6 @@ use spechop_testkit::frames::{
     END, INITIAL_WINDOW, PREFACE, call, data, frames, greeting, head, kind, message,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use support::{Server, bare, config, endless, eventually, question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

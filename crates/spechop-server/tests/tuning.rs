@@ -15,8 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request, Response};
 use tonic_types::StatusExt;
 
-mod support;
-use support::{Server, config, endless, eventually, options, question};
+use crate::support::{Server, config, endless, eventually, options, question};
 
 fn auto() -> AskRequest {
     question().with(|asked| asked.width = Some(Width::AUTO))

@@ -1,12 +1,10 @@
 //! Readers that do not read: they keep their place, and lose their stream in the end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
+use crate::support::{Server, endless, eventually, long, question, unread};
 use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
 use spechop_testkit::Script;
-use support::{Server, endless, eventually, long, question, unread};
 use tonic::{Code, Status, Streaming};
 
 /// Reads to the end.

@@ -2,17 +2,13 @@
 //! law in `spechop-server/src/places/book/tests.rs`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-#[path = "support/over_http.rs"]
-mod over_http;
-mod support;
-
 use std::time::Duration;
 
-use over_http::{client, url};
+use crate::over_http::{client, url};
+use crate::support::{Server, endless, eventually, is_own_timer, question};
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use spechop_proto::{AskEvent, AskRequest, Budget, FinishNowRequest};
-use support::{Server, endless, eventually, is_own_timer, question};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status, Streaming};

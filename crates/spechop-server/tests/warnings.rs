@@ -1,12 +1,11 @@
 //! The log of a server that is asked too much: a few lines, and every refusal in the metrics.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use support::{Server, endless, question};
+use crate::lines::is_alone;
+use crate::support::{Server, endless, question};
 use tokio::time::Instant;
 use tonic::Code;
 use tracing::span::{Attributes, Id, Record};
@@ -38,6 +37,9 @@ impl Subscriber for Warnings {
 #[tokio::test]
 async fn refusals_do_not_fill_the_log() {
     const REFUSED: u64 = 500;
+    if !is_alone(module_path!(), "refusals_do_not_fill_the_log") {
+        return;
+    }
     let warnings = Arc::new(AtomicU64::new(0));
     let _log = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
     let toml = "[server]\nquestions_max = 1\nqueue_ms = 0";

@@ -1,10 +1,9 @@
 //! Questions whose look-ups search the web: servers of this machine, asked by our own providers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, apart, bare, config, question};
 use serde_json::json;
 use spechop_ports::SearchProvider;
 use spechop_proto::ask_event::Event;
@@ -13,11 +12,8 @@ use spechop_proto::{AskEvent, AskResponse, ProviderChange};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_web::page::{HttpPageReader, PageOptions};
-use spechop_web::search::duckduckgo::DuckDuckGoOptions;
-use spechop_web::search::mediawiki::MediaWikiOptions;
-use spechop_web::search::{Breaker, BreakerOptions, Chain, DuckDuckGo, MediaWiki};
-use spechop_web::{Endpoint, WebOptions, WebRetriever};
-use support::{Apart, Server, bare, config, question};
+use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
+use spechop_web::{WebOptions, WebRetriever};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -45,20 +41,20 @@ async fn wiki() -> MockServer {
     saying(ResponseTemplate::new(200).set_body_json(found)).await
 }
 
+fn engine(kind: EngineKind, server: &MockServer) -> Arc<dyn SearchProvider> {
+    let mut engine = SearchEngine::new(kind);
+    engine.endpoint.base_url = server.uri();
+    engine.open().unwrap()
+}
+
 fn duckduckgo(server: &MockServer) -> Arc<dyn SearchProvider> {
-    let engine = DuckDuckGo::new(&DuckDuckGoOptions {
-        endpoint: Endpoint::new("duckduckgo", server.uri()),
-        ..DuckDuckGoOptions::default()
-    });
-    Arc::new(engine.unwrap())
+    let region = "wt-wt".to_owned();
+    engine(EngineKind::DuckDuckGo { region }, server)
 }
 
 fn mediawiki(server: &MockServer) -> Arc<dyn SearchProvider> {
-    let engine = MediaWiki::new(&MediaWikiOptions {
-        endpoint: Endpoint::new("mediawiki", server.uri()),
-        ..MediaWikiOptions::default()
-    });
-    Arc::new(engine.unwrap())
+    let text_chars_max = 10_000;
+    engine(EngineKind::MediaWiki { text_chars_max }, server)
 }
 
 /// A server whose look-ups ask the first of these, and the second if that fails.
@@ -67,7 +63,7 @@ async fn asking(providers: [Arc<dyn SearchProvider>; 2]) -> Server {
     let [first, second] = providers.map(|provider| guarded(provider) as Arc<dyn SearchProvider>);
     let search = Arc::new(Chain::new(first, vec![second]));
     let pages = Arc::new(HttpPageReader::new(PageOptions::default()).unwrap());
-    let web = WebRetriever::new(search, pages, Arc::new(Apart), WebOptions::default());
+    let web = WebRetriever::new(search, pages, Arc::new(apart()), WebOptions::default());
     let ports = ScriptedPorts::new(script());
     let bare = Bare {
         retriever: Arc::new(web),

@@ -1,10 +1,9 @@
 //! What a question wishes of its look-ups, and what it hears of their providers.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Server, bare, config, options, question};
 use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, PortError, Retriever};
 use spechop_proto::ask_event::Event;
@@ -12,7 +11,6 @@ use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, ProviderChange};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Passage;
-use support::{Server, bare, config, options, question};
 use tonic::Request;
 
 /// Plays the scripted look-ups, and notes what each was told. The provider that comes first is always down.

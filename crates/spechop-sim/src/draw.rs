@@ -141,6 +141,11 @@ impl Shape {
 }
 
 impl Draw {
+    /// The hops of the longest question that it draws.
+    pub fn hops_max(&self) -> usize {
+        self.shapes.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     /// Questions of these shapes, as often as their counts say. `None` where a value makes no sense.
     pub fn new(chances: Chances, shapes: &[Shape]) -> Option<Self> {
         let Chances {

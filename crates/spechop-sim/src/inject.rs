@@ -3,7 +3,7 @@
 use std::f64::consts::{SQRT_2, TAU};
 
 use serde::{Deserialize, Serialize};
-use spechop_types::canonical;
+use spechop_types::{GOLDEN, canonical, spread};
 
 /// Log-normal latency added to every look-up, drawn from the seed and the canonical query: the same
 /// look-up costs the same at every k, in every run, live or simulated.
@@ -64,10 +64,7 @@ fn normal(seed: u64, text: &str) -> f64 {
 
 /// The next number of SplitMix64 from this state.
 fn mixed(state: u64) -> u64 {
-    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    spread(state.wrapping_add(GOLDEN))
 }
 
 /// Into (0, 1]: its logarithm exists.

@@ -68,7 +68,7 @@ impl History {
             let within = group * said.len() / groups..(group + 1) * said.len() / groups;
             pooled.push(Pool::of(&said[within], usual));
             while let [.., before, last] = &mut pooled[..]
-                && before.share() >= last.share()
+                && (before.share() >= last.share() || before.claims_as(last))
             {
                 before.take(last);
                 pooled.pop();
@@ -144,6 +144,11 @@ impl Pool {
 
     fn said(&self) -> f64 {
         self.said / self.guesses
+    }
+
+    /// Whether guesses of both say the same of themselves: a calibration has one point for them.
+    fn claims_as(&self, other: &Self) -> bool {
+        Chance::of(self.said()) == Chance::of(other.said())
     }
 
     fn share(&self) -> f64 {

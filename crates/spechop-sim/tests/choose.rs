@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, Rules, Wanted};
 use spechop_types::Chance;
-use spechop_window::{Policy, Width};
+use spechop_window::{Calibration, Policy, Width};
 
 const EXACTLY: Wanted = Wanted {
     tolerance: 0.0,
@@ -72,8 +72,12 @@ fn guesses_are_taken_for_what_they_were_worth() {
     assert!(right(0.2) > 0.5 && right(0.2) < right(0.35) && right(0.5) < 0.9);
     assert!((right(0.35) - 2.0 / 3.0).abs() < 0.03, "{}", right(0.35));
     assert!(right(0.8) > 0.97 && right(1.0) == right(0.8));
+    // All claim the same, and the later half is right.
+    let alike = (0..24).map(|question| vec![hop(1000.0, 0.5, question >= 12, &[])]);
+    let alike = history(alike).calibration().of(Chance::EVEN).share();
+    assert!((alike - 0.5).abs() < 0.03, "{alike}");
     // Too few prove nothing.
-    assert!(questions(20).calibration().is_as_said());
+    assert_eq!(questions(20).calibration(), Calibration::AS_SAID);
 }
 
 #[test]

@@ -44,10 +44,10 @@ impl Cascade {
 #[async_trait]
 impl Speculator for Cascade {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
-        self.guess_as_they_come(call, request, &mut |_| {}).await
+        self.guess_streaming(call, request, &mut |_| {}).await
     }
 
-    async fn guess_as_they_come(
+    async fn guess_streaming(
         &self,
         call: &Call,
         request: GuessRequest,
@@ -60,7 +60,7 @@ impl Speculator for Cascade {
             rest: Vec::new(),
         };
         // Each takes its turns for itself.
-        let parts: Vec<Call> = self.members.iter().map(|_| call.part()).collect();
+        let parts: Vec<Call> = self.members.iter().map(|_| call.sub_call()).collect();
         let mut asked: FuturesUnordered<_> = self
             .members
             .iter()

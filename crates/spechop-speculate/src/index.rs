@@ -95,6 +95,7 @@ impl Speculator for IndexGuesser {
 mod tests {
     use parking_lot::Mutex;
     use spechop_ports::{Lane, Ranked, Reading, contract};
+    use spechop_testkit::passage;
     use spechop_types::{Chance, Passage, Question, SubQuestion};
 
     use super::*;
@@ -121,13 +122,7 @@ mod tests {
                     source: None,
                 });
             };
-            let passage = |n| Passage {
-                id: format!("p{n}").into(),
-                title: "Title".into(),
-                text: format!("answer {n}").into(),
-                url: None,
-                score: 1.0,
-            };
+            let passage = |n| passage(&format!("p{n}"), "Title", format!("answer {n}"));
             Ok((0..passages.min(limit)).map(passage).collect())
         }
     }

@@ -13,4 +13,3 @@ pub use cascade::Cascade;
 pub use index::IndexGuesser;
 pub use memory::{Agrees, Memory, MemoryOptions, SharedMemory};
 pub use samples::{Likeliest, Samples};
-pub use spechop_ports::{Record, Remembered};

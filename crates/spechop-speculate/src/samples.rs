@@ -35,10 +35,10 @@ impl Samples {
 #[async_trait]
 impl Speculator for Samples {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
-        self.guess_as_they_come(call, request, &mut |_| {}).await
+        self.guess_streaming(call, request, &mut |_| {}).await
     }
 
-    async fn guess_as_they_come(
+    async fn guess_streaming(
         &self,
         call: &Call,
         request: GuessRequest,
@@ -51,9 +51,9 @@ impl Speculator for Samples {
         }
         // Each takes its turns for itself.
         let part = |(at, _)| match at {
-            0 => call.part(),
+            0 => call.sub_call(),
             // The likeliest guess of another branch is more likely to be used than this.
-            _ => call.part().of_chance(call.chance().and(Chance::EVEN)),
+            _ => call.sub_call().of_chance(call.chance().and(Chance::EVEN)),
         };
         let parts: Vec<Call> = wanted.iter().enumerate().map(part).collect();
         let mut drawn: FuturesUnordered<_> = wanted
@@ -170,7 +170,7 @@ mod tests {
         let mut tell =
             |guess: Guess| told.push(format!("{}@{}", guess.text, start.elapsed().as_millis()));
         let guessed = speculator
-            .guess_as_they_come(&call, request(limit), &mut tell)
+            .guess_streaming(&call, request(limit), &mut tell)
             .await;
         let all = match guessed {
             Ok(guessed) => {

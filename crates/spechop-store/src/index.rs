@@ -179,10 +179,7 @@ impl PassageIndex {
         vector: &[f32],
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
-        let refused = |detail: String| PortError::Refused {
-            what: PART.into(),
-            detail,
-        };
+        let refused = |detail: String| PortError::refused(PART, detail);
         if vector.len() != self.width() {
             let (found, wanted) = (vector.len(), self.width());
             return Err(refused(format!(
@@ -249,6 +246,11 @@ impl PassageIndex {
     pub fn passage(&self, row: usize) -> Result<StoredPassage<'_>, IndexError> {
         let passage = self.rows.passage(row);
         passage.map_err(|fault| self.rows.error(fault))
+    }
+
+    /// What callers are told, if the index has turned out to be damaged.
+    pub(crate) fn usable(&self) -> Result<(), PortError> {
+        self.rows.usable()
     }
 
     /// The vector of a row as it is stored: [`PassageIndex::width`] int8 components, padded with

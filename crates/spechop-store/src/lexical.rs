@@ -22,7 +22,7 @@ use crate::shard::PassageRef;
 
 /// Fitted by `spechop eval fit-words`; docs/MEASURED.md says on what, and what it brings.
 const FITTED: f32 = 0.2;
-/// Search engines go by words. docs/MEASURED.md, "Over a local web".
+/// Search engines go by words. docs/TRIED.md, "Over a local web".
 const FITTED_FOR_WEB: f32 = 0.5;
 /// The postings of so many passages take three seconds of a core at the start, and 12 MB.
 const PASSAGES_MAX: usize = 50_000;
@@ -115,8 +115,8 @@ pub(crate) fn ranking(rows: &Rows) -> Result<Bm25, Fault> {
 mod tests {
     use std::sync::Arc;
 
-    use async_trait::async_trait;
-    use spechop_ports::{Call, Encoder, PortError, Retriever};
+    use spechop_ports::{Call, Encoder, Retriever};
+    use spechop_testkit::TextVectors;
 
     use crate::fixture::{inputs, unit_vectors};
     use crate::{IndexRetriever, IndexWriter, LexicalWeight, PassageIndex, PassageRef};
@@ -131,29 +131,8 @@ mod tests {
         ("Brocken", "A mountain of the Harz, which Goethe climbed."),
     ];
 
-    /// Every query has the vector of row 2.
-    struct Encodes(Vec<Vec<f32>>);
-
-    #[async_trait]
-    impl Encoder for Encodes {
-        fn fingerprint(&self) -> &str {
-            "test-encoder"
-        }
-
-        fn width(&self) -> usize {
-            self.0[0].len()
-        }
-
-        async fn encode_query(&self, _call: &Call, _text: &str) -> Result<Vec<f32>, PortError> {
-            Ok(self.0[2].clone())
-        }
-
-        async fn encode_passages(&self, _texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-            Ok(self.0.clone())
-        }
-    }
-
-    fn index(dir: &std::path::Path) -> (Encodes, PassageIndex) {
+    /// With an encoder that gives every query the vector of row 2.
+    fn index(dir: &std::path::Path) -> (Arc<dyn Encoder>, PassageIndex) {
         let vectors = unit_vectors(5, TEXTS.len(), 64);
         // Two shards: rows are numbered over all of them.
         let mut writer = IndexWriter::open(dir, inputs(64, 3)).unwrap();
@@ -167,7 +146,10 @@ mod tests {
             writer.push(passage, vector).unwrap();
         }
         writer.finish().unwrap();
-        (Encodes(vectors), PassageIndex::open(dir).unwrap())
+        let third = vectors[2].clone();
+        let encoder = TextVectors::new("test-encoder", 64, move |_: &str| third.clone());
+        let encoder: Arc<dyn Encoder> = Arc::new(encoder);
+        (encoder, PassageIndex::open(dir).unwrap())
     }
 
     async fn found(weight: Option<f32>, query: &str) -> Vec<(String, f32)> {
@@ -176,7 +158,7 @@ mod tests {
         if let Some(weight) = weight {
             index = index.with_words(LexicalWeight::Fixed(weight)).unwrap();
         }
-        let retriever = IndexRetriever::new(Arc::new(encoder), Arc::new(index)).unwrap();
+        let retriever = IndexRetriever::new(encoder, Arc::new(index)).unwrap();
         let call = Call::authoritative();
         let passages = retriever.retrieve(&call, query, 9).await.unwrap();
         let named = |passage: &spechop_types::Passage| (passage.id.to_string(), passage.score);

@@ -68,7 +68,10 @@ impl Passages for IndexPassages {
         // One record, of memory or of a file.
         let found = spawn_blocking(move || rows.find(&index, &id)).await;
         let found = found.map_err(|error| unavailable(self.index.as_ref(), error))?;
-        found.map_err(|error| unavailable(self.index.as_ref(), error))
+        let found = found.map_err(|error| unavailable(self.index.as_ref(), error))?;
+        // What was found in a damaged index might be wrong.
+        self.index.usable()?;
+        Ok(found)
     }
 }
 

@@ -41,9 +41,19 @@ pub fn write<T: Serialize>(path: &Path, value: &T, readers: Readers) -> io::Resu
     let content = value;
     let mut json = serde_json::to_vec_pretty(&Sealed { content, crc32 })?;
     json.push(b'\n');
+    replace(path, &json, (readers == Readers::Owner).then_some(0o600))
+}
+
+/// Replaces `path` by these bytes, without a checksum. `mode` has the permissions of the new file; without it, they are
+/// those of any new file of the process. **Blocks** until it is on the disk.
+///
+/// # Errors
+///
+/// Those of [`write()`], of which this is a part.
+pub fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let unnamed = new_name(path);
-    let mut file = turn(&unnamed, readers)?;
-    let written = fill(&mut file, &json, readers).and_then(|()| fs::rename(&unnamed, path));
+    let mut file = turn(&unnamed, mode)?;
+    let written = fill(&mut file, bytes, mode).and_then(|()| fs::rename(&unnamed, path));
     if let Err(error) = written {
         // On a full disk, what there is of it only takes up room. It is ours: we hold its lock.
         let _ = fs::remove_file(&unnamed);
@@ -78,12 +88,12 @@ fn new_name(path: &Path) -> PathBuf {
 }
 
 /// The file that is to be renamed, locked. Two writers in one file would make a mixture of it.
-fn turn(unnamed: &Path, readers: Readers) -> io::Result<File> {
+fn turn(unnamed: &Path, mode: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // Not truncated yet: another writer may be at it.
     options.write(true).create(true).truncate(false);
-    if readers == Readers::Owner {
-        options.mode(0o600);
+    if let Some(mode) = mode {
+        options.mode(mode);
     }
     loop {
         let file = options.open(unnamed)?;
@@ -99,13 +109,13 @@ fn turn(unnamed: &Path, readers: Readers) -> io::Result<File> {
     }
 }
 
-fn fill(file: &mut File, json: &[u8], readers: Readers) -> io::Result<()> {
-    if readers == Readers::Owner {
+fn fill(file: &mut File, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
+    if let Some(mode) = mode {
         // Whoever left it may have let others read it.
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_permissions(Permissions::from_mode(mode))?;
     }
     file.set_len(0)?;
-    file.write_all(json)?;
+    file.write_all(bytes)?;
     file.sync_all()
 }
 

@@ -39,7 +39,7 @@ pub struct PassageRef<'a> {
     /// Where it comes from, if that is known; an empty one counts as unknown. Stored only if
     /// [`crate::Inputs::extended`] says so, as is the next.
     pub url: Option<&'a str>,
-    /// How many pages link to its page, if that is known.
+    /// How many pages link to its page, if that is known. The largest number is stored as one less.
     pub in_degree: Option<u32>,
 }
 
@@ -52,7 +52,8 @@ impl PassageRef<'_> {
         let mut url = "";
         if format == EXTENDED {
             url = self.url.unwrap_or_default();
-            numbers.extend([length(url), self.in_degree.unwrap_or(NO_IN_DEGREE)]);
+            let known = self.in_degree.map(|links| links.min(NO_IN_DEGREE - 1));
+            numbers.extend([length(url), known.unwrap_or(NO_IN_DEGREE)]);
         }
         let head = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
         let fields = [self.id, self.title, url, self.text].map(str::as_bytes);

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-/// Puts what a server looks for before it starts into this folder, empty.
+/// Puts what a server looks for before it starts into this folder, empty. Gives the variable of the environment that
+/// names the folder.
 #[expect(clippy::expect_used, reason = "for tests, which have no better answer")]
-pub fn fill_home(home: &Path) {
+pub fn fill_home(home: &Path) -> (&'static str, String) {
     for part in [
         "models/e5-small-v2-int8",
         "models/onnxruntime/libonnxruntime.so",
@@ -13,4 +14,5 @@ pub fn fill_home(home: &Path) {
     ] {
         std::fs::create_dir_all(home.join(part)).expect("a folder that can be written");
     }
+    ("SPECHOP_DATA_DIR", home.display().to_string())
 }

@@ -58,19 +58,19 @@ impl Builder {
     }
 
     /// More text of the block that is open, and a link to another page.
-    pub fn push_link(&mut self, text: &str) {
+    pub(crate) fn push_link(&mut self, text: &str) {
         self.open.push_str(text);
         self.linked.push_str(text);
     }
 
     /// The end of the text so far, for [`Self::drop_note`].
-    pub fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.open.len()
     }
 
     /// Takes back what came since that position if it refers to a note, as `[1]` does: that is no word of
     /// the sentence before it.
-    pub fn drop_note(&mut self, since: usize) {
+    pub(crate) fn drop_note(&mut self, since: usize) {
         let is_note = |text: &str| {
             let text = text.trim();
             text.starts_with('[') && text.ends_with(']') && text.len() <= NOTE_CHARS_MAX
@@ -109,7 +109,7 @@ impl Builder {
     }
 
     /// Ends the block that is open, which was a heading.
-    pub fn end_heading(&mut self) {
+    pub(crate) fn end_heading(&mut self) {
         self.heading = true;
         self.end_block();
     }
@@ -187,6 +187,8 @@ fn without_marks(heading: &str) -> &str {
 
 /// The text with every run of white space and control characters as one space, and without what only says
 /// where a line may or must not break: such a character would stay within words, and no reader sees it.
+///
+/// `spechop_types` has such a rule, too. This crate uses none of ours, and takes away less.
 pub fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let gap = |c: char| c.is_whitespace() || c.is_control();

@@ -86,7 +86,7 @@ impl Setting {
 
     /// μ_k = (1 − p^k) / (1 − p), the mean number of hops that a round of k settles (Theorem 2): those up
     /// to and with its first wrong guess, or all k. Guesses are right independently of each other.
-    pub fn hops_per_round(self, k: NonZeroUsize) -> f64 {
+    fn hops_per_round(self, k: NonZeroUsize) -> f64 {
         let k = k.get() as f64;
         if self.p == 1.0 {
             return k;

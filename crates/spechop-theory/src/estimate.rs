@@ -111,7 +111,7 @@ impl Estimator {
     }
 
     /// Forgets every comparison: what was guessed with is no longer the same. Times are kept.
-    pub fn forget_accepted(&mut self) {
+    pub(crate) fn forget_accepted(&mut self) {
         self.seen.accepted = Moments::default();
     }
 

@@ -29,15 +29,6 @@ pub struct Published {
     pub rel_lat_right: f64,
 }
 
-impl Published {
-    /// How far RelLat* may be off if p, α, β and itself were rounded to two digits.
-    pub fn rounding(&self) -> f64 {
-        let half = 0.005;
-        let (p, alpha, beta) = (self.p, self.alpha, self.beta);
-        half * ((1.0 - alpha) + p + p * (1.0 - alpha) / (1.0 + beta)) / (1.0 + beta) + half
-    }
-}
-
 const fn row(table: u8, names: [&'static str; 4], figures: [f64; 6]) -> Published {
     let [generator, target, speculator, dataset] = names;
     let [p, alpha, beta, rel_lat_oracle, rel_lat, rel_lat_right] = figures;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{Chance, Passage, canonical};
 
-/// One sub-question, with the folded form under which two askings of it are the same.
+/// One sub-question. Two askings of it are the same if their folded forms are, and the signs that make another
+/// name: C++ is not C#.
 #[derive(Clone, Debug)]
 pub struct SubQuestion {
     text: Arc<str>,
@@ -30,7 +31,7 @@ impl SubQuestion {
         &self.text
     }
 
-    /// [`canonical`] of the text: equal keys mean the same sub-question.
+    /// [`canonical`] of the text: the same sub-question has the same key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -50,11 +51,17 @@ impl SubQuestion {
 
 impl PartialEq for SubQuestion {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key == other.key && signs(&self.text).eq(signs(&other.text))
     }
 }
 
 impl Eq for SubQuestion {}
+
+/// The signs that make another name and that [`canonical`] leaves out.
+fn signs(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.chars()
+        .filter(|sign| matches!(sign, '+' | '#' | '♯' | '♭'))
+}
 
 /// What a segment of the planner ends with.
 #[derive(Clone, Debug, PartialEq, Eq)]

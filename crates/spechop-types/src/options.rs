@@ -267,7 +267,7 @@ impl FromStr for VerifierMode {
     }
 }
 
-/// How much is done for a better answer. Unlike k, it may change the answer.
+/// How much is done for a better answer. It is there to change answers; k is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// Few passages of a hop are read.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::one_line;
+
 /// Longest question accepted, in bytes. The longest of 2WikiMultihopQA and MuSiQue is under 400.
 pub const QUESTION_BYTES_MAX: usize = 4096;
 
@@ -25,11 +27,7 @@ impl Question {
         if text.len() > QUESTION_BYTES_MAX {
             return Err(InvalidQuestion::TooLong(text.len()));
         }
-        let folded = text
-            .split(|c: char| c.is_whitespace() || c.is_control())
-            .filter(|word| !word.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let folded = one_line(text);
         if !folded.chars().any(char::is_alphanumeric) {
             return Err(InvalidQuestion::Empty);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a tenant's name.
-pub const TENANT_BYTES_MAX: usize = 64;
+const TENANT_BYTES_MAX: usize = 64;
 
 /// Who pays for a question, and who alone finds what it leaves behind ([`Owned`](crate::Owned)). The
 /// default one has no name.

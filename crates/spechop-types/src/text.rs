@@ -1,4 +1,5 @@
-//! The one way in which two texts are made comparable, and the one in which answers are scored.
+//! The one way in which two texts are made comparable, the one in which answers are scored, and those in
+//! which a text is cut and put on one line.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -23,6 +24,43 @@ pub fn canonical(text: &str) -> String {
         fold(seen.nfkd().filter(|c| !is_accent(*c)), &mut out);
     }
     out
+}
+
+/// A word that is longer is cut, too: some scripts have no gaps between words.
+const WORD_CHARS_MAX: usize = 100;
+
+/// At most so many characters, cut between words if there is a gap near the end.
+pub fn cut_at_word(text: &str, chars_max: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(chars_max) else {
+        return text;
+    };
+    let (head, rest) = text.split_at(end);
+    if rest.starts_with(char::is_whitespace) {
+        return head.trim_end();
+    }
+    match head.rfind(char::is_whitespace) {
+        Some(gap) if head[gap..].chars().count() <= WORD_CHARS_MAX => head[..gap].trim_end(),
+        _ => head,
+    }
+}
+
+/// The words of a text: what stands between white space and control characters.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+}
+
+/// The words of a text, parted by single blanks: on one line, and without control characters, which steer a
+/// terminal.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in words(text) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 const ARTICLES: [&str; 3] = ["a", "an", "the"];
@@ -114,6 +152,41 @@ pub fn is_unseen(c: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
+/// Can nobody see this character? Those are Unicode's category Cf and what has the property
+/// Default_Ignorable_Code_Point (Unicode 16.0).
+///
+/// Far more than [`is_unseen`]: some of these part words, and some are letters of a script.
+pub fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
 /// Is this mark an accent (Latin, Greek, Cyrillic) or an optional point (Hebrew, Arabic), so that
 /// the text without it is still the same word?
 fn is_accent(c: char) -> bool {
@@ -149,6 +222,37 @@ mod tests {
             assert_eq!(canonical(text), folded);
             assert_eq!(canonical(folded), folded);
         }
+    }
+
+    #[test]
+    fn one_line_has_words_and_single_blanks() {
+        for (text, line) in [
+            ("", ""),
+            (" \n\u{0}", ""),
+            ("a\n\u{1b}[2Jb  c\t", "a [2Jb c"),
+            ("a\u{2028}b\u{85}c\u{9b}31m", "a b c 31m"),
+        ] {
+            assert_eq!(one_line(text), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_at_a_word_if_one_ends_there() {
+        for (text, chars_max, cut) in [
+            ("one two", 7, "one two"),
+            ("one two", 6, "one"),
+            ("one two", 4, "one"),
+            ("one two", 3, "one"),
+            ("one two", 2, "on"),
+            ("één twee", 5, "één"),
+            ("éééé", 2, "éé"),
+            ("a", 0, ""),
+            ("", 3, ""),
+        ] {
+            assert_eq!(cut_at_word(text, chars_max), cut, "{text:?} {chars_max}");
+        }
+        let few_gaps = format!("東京 {}", "か".repeat(1_000));
+        assert_eq!(cut_at_word(&few_gaps, 500).chars().count(), 500);
     }
 
     #[test]

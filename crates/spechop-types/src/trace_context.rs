@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::{GOLDEN, spread};
+
 /// The header, or metadata key, that names the trace and the span which asked for this work.
 const PARENT: &str = "traceparent";
 /// The header beside it, in which other tools carry things of their own.
@@ -10,8 +12,6 @@ const STATE: &str = "tracestate";
 /// More of `tracestate` need not be passed on, and is not.
 const STATE_BYTES_MAX: usize = 512;
 const STATE_MEMBERS_MAX: usize = 32;
-/// An odd constant without structure: 2^64 divided by the golden ratio.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A span of a trace, as those see it who work for it. Neither identifier is ever zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl TraceContext {
     pub fn child(&self, number: u64) -> Self {
         let seed = self.span.0.wrapping_add(number.wrapping_mul(GOLDEN));
         Self {
-            span: SpanId(mixed(seed).max(1)),
+            span: SpanId(spread(seed).max(1)),
             ..self.clone()
         }
     }
@@ -175,14 +175,6 @@ fn state(text: &str) -> Option<Arc<str>> {
     (!text.is_empty() && is_plain && is_short).then(|| text.into())
 }
 
-/// The last step of `SplitMix64`: it maps no two numbers to the same one.
-fn mixed(seed: u64) -> u64 {
-    let mut bits = seed;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -258,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_share_of_all_traces_is_kept() {
-        let ids = (0..10_000_u64).map(|n| TraceId(u128::from(mixed(n))));
+        let ids = (0..10_000_u64).map(|n| TraceId(u128::from(spread(n))));
         for (share, expected) in [(0.0, 0), (0.25, 2_500), (1.0, 10_000)] {
             let kept = ids.clone().filter(|id| id.is_among(share)).count();
             assert!(kept.abs_diff(expected) < 150, "{share}: {kept}");

@@ -196,16 +196,24 @@ fn accept(o: &Reading, g: &Reading) -> Option<Rule> {
 fn asides_agree(o: &Reading, g: &Reading) -> bool {
     let (a, b) = (words(&o.asides), words(&g.asides));
     match (a.is_empty(), b.is_empty()) {
-        (true, _) => remark_may_go(&g.asides, o),
-        (_, true) => remark_may_go(&o.asides, g),
-        _ => a == b,
+        (true, true) => true,
+        (true, false) => remark_may_go(g, o),
+        (false, true) => remark_may_go(o, g),
+        (false, false) => a == b,
     }
 }
 
-/// May this remark be missing from the other text? Not if it negates, adds another answer, or
+/// May the remark be missing from the other text? Not if it negates, adds another answer, or
 /// gives a number or a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
-/// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant.
-fn remark_may_go(remark: &[Token], other: &Reading) -> bool {
+/// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant. `Paris (Texas)` lies
+/// where `Paris, Texas` does.
+fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
+    let remark = &remarked.asides[..];
+    let comma = [Token::new(",", Kind::Mark)];
+    let placed = [&remarked.answer[..], &comma[..], remark].concat();
+    if !places::compatible(&places::locate(&placed), &places::locate(&other.answer)) {
+        return false;
+    }
     let relates = remark.iter().any(|token| token.is("of"));
     let place = places::is_known(remark);
     let adds = remark
@@ -223,7 +231,7 @@ fn remark_may_go(remark: &[Token], other: &Reading) -> bool {
         })
 }
 
-/// "born in Paris" may be "Paris", never "died in Paris".
+/// "He was born in Paris" may be "Paris", never "He died in Paris".
 fn relations_agree(o: &Reading, g: &Reading) -> bool {
     o.relation.is_none() || g.relation.is_none() || o.relation == g.relation
 }

@@ -120,6 +120,8 @@ struct Frame {
     tokens: usize,
     /// What it says about the answer: "born", "the capital of france".
     relation: Option<String>,
+    /// Whether a predicate may follow: "he was", "her father was".
+    is_subject: bool,
 }
 
 impl Frame {
@@ -127,6 +129,7 @@ impl Frame {
         Self {
             tokens,
             relation: None,
+            is_subject: false,
         }
     }
 }
@@ -135,46 +138,42 @@ impl Frame {
 /// nothing) and the relation that the sentence named.
 pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Option<String>) {
     let mut relation = None;
-    let mut inside = false;
+    let mut has_subject = false;
     // Each round takes at least one token away.
-    while let Some(frame) = frame(tokens, inside) {
+    while let Some(frame) = frame(tokens, has_subject) {
         let rest = &tokens[frame.tokens..];
         if rest.iter().all(|token| token.kind == Kind::Mark) {
             break;
         }
         tokens = rest;
         relation = relation.or(frame.relation);
-        inside = true;
+        has_subject = frame.is_subject;
     }
     (tokens, relation)
 }
 
-/// One layer at the start. `inside`: a layer has gone already, so that this is a sentence.
-fn frame(tokens: &[Token], inside: bool) -> Option<Frame> {
+/// One layer at the start. `has_subject`: the subject of a sentence has just gone.
+fn frame(tokens: &[Token], has_subject: bool) -> Option<Frame> {
     let (first, rest) = tokens.split_first()?;
     if first.kind == Kind::Mark {
         return (!first.is_mark("(")).then_some(Frame::plain(1));
     }
     announcement(tokens)
         .or_else(|| source(tokens))
-        .or_else(|| participle(tokens))
+        .or_else(|| participle(tokens, has_subject))
         .or_else(|| {
             let second = rest.first()?;
-            if first.is_any(PRONOUNS) && second.is_any(COPULAS) {
-                return Some(Frame::plain(2));
+            let is_copula = second.is_any(COPULAS);
+            if first.is_any(PRONOUNS) && (is_copula || second.is_any(PARTICIPLES)) {
+                return Some(Frame {
+                    is_subject: true,
+                    ..Frame::plain(1 + usize::from(is_copula))
+                });
             }
-            if first.is_any(PRONOUNS) && second.is_any(PARTICIPLES) {
-                return Some(Frame::plain(1));
-            }
-            let third = rest.get(1);
-            let year = |token: Option<&Token>| token.is_some_and(|token| token.is("year"));
-            let in_time = is_time(second)
-                || is_approximation(second)
-                || year(Some(second))
-                || second.is("the") && year(third);
-            let goes = first.is_any(PREPOSITIONS) && (inside || in_time || places::is_known(rest))
+            let goes = first.is_any(PREPOSITIONS)
+                && (starts_with_time(rest) || places::is_known(rest))
                 || (first.is_any(&["the", "year"]) || is_approximation(first)) && is_time(second)
-                || first.is("the") && year(Some(second)) && third.is_some_and(is_time);
+                || first.is("the") && second.is("year") && rest.get(1).is_some_and(is_time);
             goes.then_some(Frame::plain(1))
         })
 }
@@ -198,9 +197,12 @@ fn announcement(tokens: &[Token]) -> Option<Frame> {
             || first.is_any(OPENERS) && subject.iter().any(|token| token.is_any(ASKED))
     };
     let words: Vec<&str> = subject.iter().map(|token| token.text.as_str()).collect();
+    let holds = |any: &[&str]| subject.iter().any(|token| token.is_any(any));
     (plain && asks).then(|| Frame {
         tokens: end + 1,
-        relation: (!subject.iter().any(|token| token.is("answer"))).then(|| words.join(" ")),
+        relation: (!holds(&["answer"])).then(|| words.join(" ")),
+        // Behind these stands what was asked for, which may be a title.
+        is_subject: !holds(&["answer", "name", "title"]),
     })
 }
 
@@ -217,16 +219,33 @@ fn source(tokens: &[Token]) -> Option<Frame> {
     cites.then(|| Frame::plain(comma + 1))
 }
 
-/// "was directed by", "born in", "died" before a date.
-fn participle(tokens: &[Token]) -> Option<Frame> {
+/// "was directed by", "was born in", "died" before a date. "Written on the Wind" is a film: without a
+/// subject only "by" and a time tell that no title starts so.
+fn participle(tokens: &[Token], has_subject: bool) -> Option<Frame> {
     let at = usize::from(tokens.first()?.is_any(COPULAS));
     let token = tokens.get(at).filter(|token| token.is_any(PARTICIPLES))?;
     let after = tokens.get(at + 1)?;
     let preposition = usize::from(after.is_any(AFTER_PARTICIPLES));
-    (preposition == 1 || is_time(after) || is_approximation(after)).then(|| Frame {
+    let in_sentence = has_subject || at == 1;
+    let goes = after.is("by")
+        || preposition == 1 && in_sentence
+        || starts_with_time(&tokens[at + 1 + preposition..]);
+    goes.then(|| Frame {
         tokens: at + 1 + preposition,
         relation: Some(token.text.clone()),
+        is_subject: false,
     })
+}
+
+/// "1994", "about 1994", "the year 1994". "In the Year of the Pig" is a film.
+fn starts_with_time(tokens: &[Token]) -> bool {
+    match tokens {
+        [about, rest @ ..] if is_approximation(about) => starts_with_time(rest),
+        [the, year, time, ..] if the.is("the") && year.is("year") => is_time(time),
+        [year, time, ..] if year.is("year") => is_time(time),
+        [time, ..] => is_time(time),
+        [] => false,
+    }
 }
 
 fn is_approximation(token: &Token) -> bool {
@@ -257,7 +276,9 @@ mod tests {
         check("The capital of France is Paris.", "paris");
         check("He was born on May 8, 1994", "1994-05-08");
         check("directed by John Ford", "john ford");
-        check("It was in Malko Tarnovo", "malko tarnovo");
+        check("It was in Paris", "paris");
+        check("He was buried in Malko Tarnovo", "malko tarnovo");
+        check("founded in the year 1994", "1994");
         check("in Teaneck, New Jersey", "teaneck , new jersey");
         check("He died around 1950.", "1950");
         check("Based on the text, the answer is Paris", "paris");
@@ -273,6 +294,12 @@ mod tests {
         check("Life Is Beautiful", "life is beautiful");
         check("by 1994", "by 1994");
         check("In Real Life", "in real life");
+        check("It is In Real Life", "in real life");
+        check("Written on the Wind", "written on the wind");
+        check("Born in the U.S.A.", "born in the usa");
+        check("The answer is Born in the U.S.A.", "born in the usa");
+        check("Its title is Written on the Wind", "written on the wind");
+        check("In the Year of the Pig", "in the year of the pig");
         check("My Name Is Nobody", "my name is nobody");
         check("It Is", "it is");
         check("born", "born");

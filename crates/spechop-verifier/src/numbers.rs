@@ -70,7 +70,6 @@ const ORDINALS: &[&str] = &[
     "eighteenth",
     "nineteenth",
     "twentieth",
-    "twenty first",
 ];
 
 /// Reads a number at the start of `chars`, which starts with a digit. Gives its plain decimal
@@ -150,6 +149,15 @@ pub(crate) fn fold(tokens: &[Token]) -> Vec<Token> {
             continue;
         }
         if let Some(number) = ordinal_value(token) {
+            // "twenty-first": as "twenty-five".
+            if let Some(last) = out.last_mut()
+                && (1..10).contains(&number)
+                && at > 0
+                && tokens[at - 1].is_any(TENS)
+            {
+                *last = Token::word(last.text.trim_end_matches('0').to_owned() + &ordinal(number));
+                continue;
+            }
             // "Catherine the Second" is "Catherine II"; "the second wife" stays an ordinal.
             let regnal = out.len() > 1
                 && out.last().is_some_and(|last| last.is("the"))
@@ -299,6 +307,7 @@ mod tests {
         check("Catherine the Second", "catherine 2");
         check("the second wife", "the 2nd wife");
         check("Third Reich", "3rd reich");
+        check("twenty-first and ninety-second", "21st and 92nd");
         check("1990's", "1990s");
         check("President Xi Jinping", "president xi jinping");
         check("It was Henry I.", "it was henry 1");

@@ -108,7 +108,7 @@ struct Scan<'a> {
     chars: &'a [char],
     at: usize,
     /// A currency sign goes before its number but means what the word after it means.
-    currency: Option<&'static str>,
+    currency: Option<String>,
     out: Vec<Token>,
 }
 
@@ -233,9 +233,12 @@ impl Scan<'_> {
             ']' | '}' => self.out.push(Token::new(")", Kind::Mark)),
             '|' => self.out.push(Token::new("/", Kind::Mark)),
             // Signs that turn a number or a note into another one.
-            '<' | '>' | '≤' | '≥' | '≠' | '±' | '√' | '^' | '♭' | '♯' => {
+            '<' | '>' | '≤' | '≥' | '≠' | '±' | '√' | '^' | '♭' | '♯' | '‰' | '‱' =>
+            {
                 self.out.push(Token::word(c));
             }
+            // Feet or minutes, and two for inches or seconds. Elsewhere it stands for an apostrophe.
+            '′' if self.out.last().is_some_and(is_measured) => self.out.push(Token::word(c)),
             // A dash between numbers is a range, between words it only joins.
             '-' | '–' | '—' | '−' => {
                 let after = self.chars[self.at + 1..]
@@ -249,7 +252,15 @@ impl Scan<'_> {
                 }
             }
             // No other mark but a currency's says anything.
-            _ => self.currency = currency(c).or(self.currency),
+            _ => {
+                if let Some(sign) = currency(c) {
+                    // "$5 or €6" names two.
+                    if self.currency.as_ref() != Some(&sign) {
+                        self.flush_currency();
+                    }
+                    self.currency = Some(sign);
+                }
+            }
         }
     }
 
@@ -260,15 +271,21 @@ impl Scan<'_> {
     }
 }
 
-/// What a currency sign means.
-fn currency(sign: char) -> Option<&'static str> {
+/// What a currency sign means: a word, or only itself.
+fn currency(sign: char) -> Option<String> {
     match sign {
-        '$' => Some("dollars"),
-        '€' => Some("euros"),
-        '£' => Some("pounds"),
-        '¥' => Some("yen"),
+        '$' => Some("dollars".to_owned()),
+        '€' => Some("euros".to_owned()),
+        '£' => Some("pounds".to_owned()),
+        '¥' => Some("yen".to_owned()),
+        '¢' | '֏' | '৳' | '฿' | '៛' | '\u{20a0}'..='\u{20cf}' => Some(sign.to_string()),
         _ => None,
     }
+}
+
+/// Does a prime behind this token say what it counts?
+fn is_measured(token: &Token) -> bool {
+    token.kind == Kind::Number || token.is("′")
 }
 
 fn in_word(c: char) -> bool {

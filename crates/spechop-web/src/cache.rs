@@ -8,15 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use parking_lot::Mutex;
-use spechop_ports::{Call, Lane, SearchFailure, SearchProvider, SearchResult};
+use spechop_ports::{Call, Lane, SearchFailure, SearchProvider, SearchResult, SharedCalls};
 use spechop_types::{Owned, OwnedCache, ProviderChange};
 use tokio::time::Instant;
 use url::Url;
 
-use self::transfers::Transfers;
-use crate::page::{Page, PageFailure, PageReader, Renewed};
-
-mod transfers;
+use crate::page::{Page, PageFailure, PageReader, Renewed, shown};
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +61,12 @@ impl SearchProvider for KeptSearches {
         self.inner.name()
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let key = call.owned((Arc::from(query), limit));
         if !call.is_fresh()
@@ -85,7 +82,7 @@ impl SearchProvider for KeptSearches {
         let asked = Instant::now();
         let results = self
             .inner
-            .search_as_they_come(call, query, limit, early)
+            .search_streaming(call, query, limit, on_result)
             .await?;
         // That nothing was found may be a passing whim of the provider.
         if !results.is_empty() && !self.time.is_zero() {
@@ -118,7 +115,8 @@ impl SearchProvider for KeptSearches {
 /// A call that wants a page `fresh` shares nothing: it may not be told what left the site before it asked.
 pub struct KeptPages {
     pages: Arc<Pages>,
-    transfers: Transfers,
+    /// Those under way. A failure, too, is told to all who wait.
+    transfers: SharedCalls<Url, Result<Page, PageFailure>>,
 }
 
 /// The pages, and where others come from.
@@ -145,7 +143,7 @@ impl KeptPages {
         };
         Self {
             pages: Arc::new(pages),
-            transfers: Transfers::default(),
+            transfers: SharedCalls::default(),
         }
     }
 }
@@ -171,13 +169,22 @@ impl PageReader for KeptPages {
         };
         let (pages, address) = (Arc::clone(&self.pages), url.clone());
         let start = |call: Call| async move { pages.bring(&call, &address, old).await }.boxed();
-        match self.transfers.share(call, url, start).await {
+        // A look-up waits for several pages at once, and a call has only one seat.
+        let page_call = call.sub_call();
+        let (waiter, unused) = self.transfers.join(url.clone(), &page_call, start);
+        let outcome = waiter.outcome().await.unwrap_or_else(|panic| {
+            Err(PageFailure::Unreachable {
+                url: shown(url),
+                detail: panic.to_string(),
+            })
+        });
+        match (outcome, unused.is_some()) {
             // The time of another was over; this one has had little of its own.
-            (Err(PageFailure::Timeout { .. }), false) if call.lane() == Lane::Authoritative => {
+            (Err(PageFailure::Timeout { .. }), true) if call.lane() == Lane::Authoritative => {
                 self.pages.bring(call, url, None).await
             }
             // Nor is a part of the page what its own time might have brought.
-            (Ok(part), false) if !part.whole && call.lane() == Lane::Authoritative => {
+            (Ok(part), true) if !part.whole && call.lane() == Lane::Authoritative => {
                 let whole = self.pages.bring(call, url, None).await;
                 Ok(whole.unwrap_or(part))
             }
@@ -212,6 +219,9 @@ impl Pages {
         }
     }
 }
+
+#[cfg(test)]
+mod transfer_tests;
 
 #[cfg(test)]
 mod tests {
@@ -263,7 +273,7 @@ mod tests {
             "site"
         }
 
-        async fn search_as_they_come(
+        async fn search_streaming(
             &self,
             _: &Call,
             query: &str,

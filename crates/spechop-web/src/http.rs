@@ -1,15 +1,15 @@
 //! How a server of the operator's choice is asked: within a time limit and a size. Redirects are not
 //! followed, and proxies of the environment not used: the operator names one, or there is none.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
-use reqwest::{Client, RequestBuilder, StatusCode, redirect};
+use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{Call, is_loopback};
+use spechop_ports::{Call, base_url, is_loopback};
+use spechop_types::innermost;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -83,6 +83,16 @@ impl Endpoint {
     ///
     /// What is wrong with the address, the name or the contact.
     pub fn client(&self) -> Result<(Client, Url), InvalidEndpoint> {
+        let (client, base) = self.client_builder()?;
+        Ok((client.build().map_err(InvalidEndpoint::Client)?, base))
+    }
+
+    /// The same before the client is built, for those who have more to say of TLS than the address does.
+    ///
+    /// # Errors
+    ///
+    /// As with [`Endpoint::client`].
+    pub fn client_builder(&self) -> Result<(ClientBuilder, Url), InvalidEndpoint> {
         let name = &self.name;
         let base = base(self)?;
         let own = concat!("spechop/", env!("CARGO_PKG_VERSION"));
@@ -117,7 +127,6 @@ impl Endpoint {
                 tracing::warn!(host, "the key of this endpoint travels unencrypted");
             }
         }
-        let client = client.build().map_err(InvalidEndpoint::Client)?;
         Ok((client, base))
     }
 }
@@ -361,33 +370,15 @@ pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, Inva
 }
 
 fn base(endpoint: &Endpoint) -> Result<Url, InvalidEndpoint> {
-    let invalid = |reason: &str| InvalidEndpoint::Url {
+    base_url(&endpoint.base_url).map_err(|reason| InvalidEndpoint::Url {
         name: Arc::clone(&endpoint.name),
-        reason: reason.to_owned(),
-    };
-    let url = Url::parse(&endpoint.base_url).map_err(|error| invalid(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(invalid("only http:// and https:// are spoken"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid(
-            "it holds a user name or password; a key has its own setting",
-        ));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("it holds a query or a fragment"));
-    }
-    Ok(url)
+        reason,
+    })
 }
 
 fn broken(error: reqwest::Error) -> Broken {
     // The last cause says the most, and none of them holds what was asked.
-    let error = error.without_url();
-    let mut cause: &dyn Error = &error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    Broken::Line(cause.to_string())
+    Broken::Line(innermost(&error.without_url()).to_string())
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl HttpEncoder {
 
     /// The vectors of a few texts. Many servers of OpenAI's form cut nothing, and refuse a request for one text that is
     /// too long. Then each text is sent by itself: its vector must not depend on its company.
-    async fn encode(&self, call: &Call, texts: &[String]) -> Result<Encoded, PortError> {
+    async fn encode_few(&self, call: &Call, texts: &[String]) -> Result<Encoded, PortError> {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let is_long = |text: &&str| text.len() > TEXT_BYTES_MIN;
         match self.request(call, &texts).await {
@@ -166,7 +166,7 @@ impl HttpEncoder {
         let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let batches: Vec<_> = texts
             .chunks(self.options.batch.get())
-            .map(|batch| self.encode(call, batch))
+            .map(|batch| self.encode_few(call, batch))
             .collect();
         stream::iter(batches)
             .buffered(self.options.at_once.get())
@@ -185,26 +185,7 @@ impl Encoder for HttpEncoder {
         self.options.width.get()
     }
 
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        let text = format!("{}{text}", self.options.query_prefix);
-        let encoded = self.encode(call, &[text]).await?;
-        let vectors = encoded.vectors;
-        vectors
-            .into_iter()
-            .next()
-            .ok_or_else(|| PortError::Malformed {
-                what: self.service.what(),
-                detail: "no vector".to_owned(),
-            })
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let (call, prefix) = (&Call::authoritative(), &self.options.passage_prefix);
-        let encoded = self.encode_all(call, prefix, texts).await?;
-        Ok(encoded.vectors)
-    }
-
-    async fn encode_batch(
+    async fn encode(
         &self,
         call: &Call,
         kind: TextKind,
@@ -264,9 +245,11 @@ fn read(form: EmbeddingForm, body: &[u8]) -> Result<Encoded, String> {
                 return Err("its vectors are numbered wrongly".to_owned());
             }
             data.sort_by_key(|one| one.index);
+            let counted = answer.usage.and_then(|usage| usage.prompt_tokens);
             Ok(Encoded {
                 vectors: data.into_iter().map(|one| one.embedding).collect(),
-                tokens: answer.usage.and_then(|usage| usage.prompt_tokens),
+                // A larger number is a mistake, and must not overflow the sum.
+                tokens: counted.map(|tokens| tokens.min(u32::MAX.into())),
             })
         }
     }
@@ -316,6 +299,11 @@ mod tests {
                 OpenAi,
                 json!({ "data": data, "usage": { "prompt_tokens": 7 } }),
                 Some(7),
+            ),
+            (
+                OpenAi,
+                json!({ "data": data, "usage": { "prompt_tokens": u64::MAX } }),
+                Some(u64::from(u32::MAX)),
             ),
             (OpenAi, json!({ "data": data, "usage": {} }), None),
             (OpenAi, json!({ "data": data }), None),

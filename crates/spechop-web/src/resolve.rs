@@ -7,6 +7,7 @@ use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use spechop_types::causes;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -86,8 +87,7 @@ impl Resolve for System {
 
 /// Why no connection was opened, if this module did not let it.
 pub(crate) fn forbidden(error: &(dyn std::error::Error + 'static)) -> Option<Forbidden> {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.find_map(|error| error.downcast_ref::<Forbidden>().cloned())
+    causes(error).find_map(|error| error.downcast_ref::<Forbidden>().cloned())
 }
 
 #[cfg(test)]

@@ -96,10 +96,10 @@ impl WebRetriever {
         };
         let limit = self.options.results.get();
         // The look-up as a whole has its place elsewhere.
-        let part = call.part();
+        let part = call.sub_call();
         let search = self
             .search
-            .search_as_they_come(&part, query, limit, &mut early);
+            .search_streaming(&part, query, limit, &mut early);
         let mut search = pin!(search);
         let mut reading = FuturesUnordered::new();
         let mut begun = HashSet::new();
@@ -171,8 +171,8 @@ impl WebRetriever {
     }
 
     /// The best passages, the best first. Those that are the best by their words, if the encoder does not get
-    /// to them in time, or [fails at them](words_will_do): one passage that it does not take must not cost the
-    /// look-up.
+    /// to them in time, or [fails at them](PortError::allows_substitute): one passage that it does not take
+    /// must not cost the look-up.
     async fn rank(
         &self,
         call: &Call,
@@ -188,8 +188,8 @@ impl WebRetriever {
             counted.map_err(|error| PortError::unavailable("ranking by words", error))?;
         found.truncate(self.options.ranked.get().max(limit));
         let texts = found.iter().map(titled).collect();
-        let part = call.part();
-        let vectors = self.encoder.encode_batch(&part, TextKind::Passage, texts);
+        let part = call.sub_call();
+        let vectors = self.encoder.encode(&part, TextKind::Passage, texts);
         match unless_late(call, self.options.rank_time, vectors).await {
             Some(Ok(encoded)) => {
                 for (passage, other) in found.iter_mut().zip(encoded.vectors) {
@@ -198,7 +198,7 @@ impl WebRetriever {
                 }
                 best_first(&mut found);
             }
-            Some(Err(error)) if !words_will_do(call, &error) => return Err(error),
+            Some(Err(error)) if !error.allows_substitute(call.lane()) => return Err(error),
             Some(Err(error)) => {
                 tracing::warn!(%error, passages = found.len(), "ranked by words alone");
             }
@@ -219,7 +219,7 @@ impl Retriever for WebRetriever {
     ) -> Result<Vec<Passage>, PortError> {
         // The query is encoded while the engine searches and the pages come. A search that ends without any
         // does not wait for it, and an encoder that asks for less does not slow the search down.
-        let part = call.part();
+        let part = call.sub_call();
         let vector = self.encoder.encode_query(&part, query).map_err(Err);
         let found = self.find(call, query).map(|found| match found {
             Ok((0, _)) => Err(Ok(Vec::new())),
@@ -272,20 +272,6 @@ async fn unless_late<T>(call: &Call, limit: Duration, work: impl Future<Output =
     }
 }
 
-/// Whether the order of words will do for an encoder that failed so. Not ahead of need: the same look-up might not
-/// have failed if the answer had needed it, since it is tried more often, and its order would be another one (laws 6
-/// and 8). What is refused for good is so for everybody.
-fn words_will_do(call: &Call, error: &PortError) -> bool {
-    match error {
-        PortError::TooLong { .. } | PortError::Refused { .. } => true,
-        // It is made again if the answer needs it.
-        PortError::NotSpeculated { .. } => false,
-        PortError::Unavailable { .. } | PortError::Malformed { .. } | PortError::Timeout { .. } => {
-            call.lane() == Lane::Authoritative
-        }
-    }
-}
-
 /// Waits until the answer needs the call.
 async fn needed(call: &Call) {
     struct Bell(Notify);
@@ -300,7 +286,7 @@ async fn needed(call: &Call) {
 
     let bell = Arc::new(Bell(Notify::new()));
     // A part, since the call sits elsewhere.
-    let part = call.part();
+    let part = call.sub_call();
     let seat: Weak<Bell> = Arc::downgrade(&bell);
     part.sit(seat);
     // A promotion before it sat was told to nobody.

@@ -1,14 +1,14 @@
 //! A server that answers a JSON request with JSON: asked again if a failure may pass, and its failures
 //! told apart by status.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use spechop_ports::retry::{Again, Failure, Retries, retry, retry_after};
-use spechop_ports::{Call, PortError, reason};
+use spechop_ports::retry::{Again, FailedAttempt, Retries, retry};
+use spechop_ports::{Call, PortError, named, reason};
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::{Answer, Broken, Endpoint, Http, InvalidEndpoint, key};
@@ -78,15 +78,12 @@ impl Service {
         let deadline = Instant::now() + self.total;
         let attempts = retry(&self.retries, call, deadline, || async {
             let answer = self.attempt(call, headers, &body).await?;
-            parse(&answer).map_err(|detail| Failure {
-                error: PortError::Malformed {
-                    what: self.what(),
-                    detail,
-                },
+            parse(&answer).map_err(|detail| FailedAttempt {
+                error: PortError::malformed(self.what(), detail),
                 again: Again::Never,
             })
         });
-        let late = |_| timed_out(self.what(), self.total);
+        let late = |_| PortError::timed_out(self.what(), self.total);
         timeout_at(deadline, attempts).await.map_err(late)?
     }
 
@@ -100,7 +97,7 @@ impl Service {
         call: &Call,
         headers: &[(&'static str, &str)],
         body: &str,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, FailedAttempt> {
         let mut request = self
             .http
             .post(self.http.base().clone())
@@ -120,62 +117,31 @@ impl Service {
         Ok(answer.body)
     }
 
-    fn broken(&self, broken: Broken) -> Failure {
+    fn broken(&self, broken: Broken) -> FailedAttempt {
         let what = self.what();
         let (error, again) = match broken {
             Broken::Line(detail) => (PortError::unavailable(what, detail), Again::Soon),
             // Another request would only add to what the server does not keep up with.
-            Broken::Late { limit } => (timed_out(what, limit), Again::Never),
+            Broken::Late { limit } => (PortError::timed_out(what, limit), Again::Never),
             Broken::TooLong { .. } => {
                 let detail = broken.to_string();
                 (PortError::Malformed { what, detail }, Again::Never)
             }
         };
-        Failure { error, again }
+        FailedAttempt { error, again }
     }
 
     /// Sorts an answer that is none by its status.
-    fn refused(&self, answer: &Answer) -> Failure {
-        let (what, status) = (self.what(), answer.status);
+    fn refused(&self, answer: &Answer) -> FailedAttempt {
+        let status = answer.status;
         let secret = self.key.as_ref().map(|(_, secret)| secret.expose_secret());
         let detail = format!("{status}: {}", reason(&answer.body, secret.map(str::trim)));
-        let after = answer
-            .headers
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| retry_after(value, SystemTime::now()));
-        let again = match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Again::PushedBack(after)
-            }
-            StatusCode::REQUEST_TIMEOUT => Again::Soon,
-            status if status.is_server_error() => Again::Soon,
-            _ => Again::Never,
-        };
-        let error = match again {
-            Again::Never if status == StatusCode::PAYLOAD_TOO_LARGE => {
-                PortError::TooLong { what, detail }
-            }
-            Again::Never => PortError::Refused { what, detail },
-            Again::Soon | Again::PushedBack(_) => PortError::unavailable(what, detail),
-        };
-        Failure { error, again }
+        let after = answer.headers.get(RETRY_AFTER).map(HeaderValue::as_bytes);
+        FailedAttempt::of_status(self.what(), status.as_u16(), after, detail)
     }
 
     /// Its name and address, for messages.
     pub(crate) fn what(&self) -> String {
-        let base = self.http.base();
-        let host = base.host_str().unwrap_or_default();
-        match base.port() {
-            Some(port) => format!("{} at {host}:{port}", self.http.name()),
-            None => format!("{} at {host}", self.http.name()),
-        }
-    }
-}
-
-fn timed_out(what: String, limit: Duration) -> PortError {
-    PortError::Timeout {
-        what,
-        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        named(self.http.name(), self.http.base())
     }
 }

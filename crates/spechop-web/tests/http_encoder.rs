@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use spechop_ports::{Call, Encoder, PortError, contract};
+use spechop_ports::{Call, Encoder, PortError, TextKind, contract};
 use spechop_web::{EmbeddingForm, HttpEncoder, HttpEncoderOptions};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -62,6 +62,13 @@ fn encoder(server: &MockServer, form: EmbeddingForm) -> HttpEncoder {
     HttpEncoder::new(options).unwrap()
 }
 
+/// The vectors of passages.
+async fn encoded(encoder: &HttpEncoder, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
+    let call = Call::authoritative();
+    let encoded = encoder.encode(&call, TextKind::Passage, texts).await?;
+    Ok(encoded.vectors)
+}
+
 /// What was asked, in order of arrival.
 async fn asked(server: &MockServer) -> Vec<Value> {
     let requests = server.received_requests().await.unwrap();
@@ -95,9 +102,9 @@ async fn texts_get_their_prefixes_and_go_in_batches_and_come_in_order() {
     let server = server(&[]).await;
     let encoder = encoder(&server, EmbeddingForm::OpenAi);
     let texts: Vec<String> = (0..8).map(|n| format!("text {n}")).collect();
-    let vectors = encoder.encode_passages(texts.clone()).await.unwrap();
+    let vectors = encoded(&encoder, texts.clone()).await.unwrap();
     for (text, vector) in texts.iter().zip(&vectors) {
-        let alone = encoder.encode_passages(vec![text.clone()]).await.unwrap();
+        let alone = encoded(&encoder, vec![text.clone()]).await.unwrap();
         assert_eq!(alone[0], *vector, "{text}");
     }
     encoder
@@ -135,7 +142,7 @@ async fn an_answer_may_be_as_long_as_its_batch() {
     options.batch = NonZeroUsize::new(128).unwrap();
     let encoder = HttpEncoder::new(options).unwrap();
     let texts = vec!["a passage".to_owned(); 128];
-    assert_eq!(encoder.encode_passages(texts).await.unwrap().len(), 128);
+    assert_eq!(encoded(&encoder, texts).await.unwrap().len(), 128);
 }
 
 /// Takes texts of so many bytes, and refuses a whole request for one that is longer.
@@ -160,11 +167,11 @@ async fn a_text_that_a_server_takes_for_too_long_is_cut_and_no_other() {
         strict.mount(&server).await;
         let encoder = encoder(&server, EmbeddingForm::OpenAi);
         let texts = vec!["x".repeat(900), "й".repeat(1500), "short".to_owned()];
-        let vectors = encoder.encode_passages(texts.clone()).await.unwrap();
+        let vectors = encoded(&encoder, texts.clone()).await.unwrap();
         assert_eq!(vectors.len(), 3);
         let sent = asked(&server).await.len();
         for (text, vector) in texts.iter().zip(&vectors) {
-            let alone = encoder.encode_passages(vec![text.clone()]).await.unwrap();
+            let alone = encoded(&encoder, vec![text.clone()]).await.unwrap();
             assert_eq!(alone[0], *vector, "in whatever company");
         }
         let asked = asked(&server).await;
@@ -185,7 +192,7 @@ async fn whoever_refuses_every_text_is_believed_in_the_end() {
     let strict = Mock::given(any()).respond_with(Strict(0, 401));
     strict.mount(&server).await;
     let encoder = encoder(&server, EmbeddingForm::OpenAi);
-    let refused = encoder.encode_passages(vec!["x".repeat(1000); 3]).await;
+    let refused = encoded(&encoder, vec!["x".repeat(1000); 3]).await;
     assert!(matches!(refused, Err(PortError::Refused { .. })));
     assert_eq!(asked(&server).await.len(), 4);
 }

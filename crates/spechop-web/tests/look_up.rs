@@ -2,20 +2,17 @@
 //! around their text.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::support::{Site, options};
 use parking_lot::Mutex;
 use spechop_ports::{Call, Retriever};
-use spechop_testkit::Alike;
+use spechop_testkit::TextVectors;
 use spechop_web::page::HttpPageReader;
-use spechop_web::search::duckduckgo::DuckDuckGoOptions;
-use spechop_web::search::{Breaker, BreakerOptions, Chain, DuckDuckGo};
-use spechop_web::{CacheOptions, Endpoint, KeptPages, KeptSearches, WebOptions, WebRetriever};
-use support::{Site, options};
+use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
+use spechop_web::{CacheOptions, KeptPages, KeptSearches, WebOptions, WebRetriever};
 
 /// Longer than anything takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,15 +22,11 @@ const RESULTS: usize = 8;
 
 /// Look-ups as the service puts them together, at one engine and on one site, without haste.
 fn look_ups(engine: &Site, pages: &Site) -> WebRetriever {
-    let endpoint = Endpoint {
-        time_limit: 2 * PATIENCE,
-        ..Endpoint::new("duckduckgo", engine.url("/html/"))
-    };
-    let engine = DuckDuckGo::new(&DuckDuckGoOptions {
-        endpoint,
-        ..DuckDuckGoOptions::default()
-    });
-    let engine = Breaker::new(Arc::new(engine.unwrap()), BreakerOptions::default());
+    let region = "wt-wt".to_owned();
+    let mut asked = SearchEngine::new(EngineKind::DuckDuckGo { region });
+    asked.endpoint.base_url = engine.url("/html/");
+    asked.endpoint.time_limit = 2 * PATIENCE;
+    let engine = Breaker::new(asked.open().unwrap(), BreakerOptions::default());
     let chain = Chain::new(Arc::new(engine), Vec::new());
     let kept = CacheOptions {
         time: Duration::from_secs(3600),
@@ -48,7 +41,7 @@ fn look_ups(engine: &Site, pages: &Site) -> WebRetriever {
     WebRetriever::new(
         Arc::new(KeptSearches::new(Arc::new(chain), kept)),
         Arc::new(KeptPages::new(Arc::new(pages), kept)),
-        Arc::new(Alike),
+        Arc::new(TextVectors::alike()),
         options,
     )
 }

@@ -1,15 +1,13 @@
 //! Pages and searches through a proxy of the operator's choice, and nothing past it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
+use std::sync::Arc;
 
-use std::process::Command;
-
+use crate::support::{self, Names, Site, article, options, read};
 use spechop_ports::{Call, SearchProvider};
+use spechop_web::Proxy;
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions};
-use spechop_web::search::{Searxng, searxng::SearxngOptions};
-use spechop_web::{Endpoint, Proxy};
-use support::{Names, Site, article, options, read};
+use spechop_web::search::{EngineKind, SearchEngine};
 
 /// A proxy for a web of one site, which also sends its clients where a query says.
 fn proxy() -> Site {
@@ -160,16 +158,14 @@ async fn a_proxy_that_refuses_is_a_failure_without_its_login() {
     assert!(proxy.requests()[1].starts_with(tunnel));
 }
 
-fn searxng(url: &str, proxy: &Site) -> Searxng {
-    let endpoint = Endpoint {
-        proxy: Some(at(proxy)),
-        ..Endpoint::new("searxng", url)
-    };
-    Searxng::new(&SearxngOptions {
-        endpoint,
-        ..SearxngOptions::default()
-    })
-    .unwrap()
+fn searxng(url: &str, proxy: &Site) -> Arc<dyn SearchProvider> {
+    let mut engine = SearchEngine::new(EngineKind::Searxng {
+        engines: None,
+        language: None,
+    });
+    engine.endpoint.base_url = url.to_owned();
+    engine.endpoint.proxy = Some(at(proxy));
+    engine.open().unwrap()
 }
 
 #[tokio::test]
@@ -212,14 +208,13 @@ async fn the_environment_neither_changes_the_proxy_nor_leaves_it_out() {
         return;
     }
     let (right, wrong) = (proxy(), proxy());
-    let mut child = Command::new(std::env::current_exe().unwrap());
     let test = "the_environment_neither_changes_the_proxy_nor_leaves_it_out";
-    child.args(["--exact", test]);
-    for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
-        child.env(name, wrong.url(""));
-    }
-    child.env("no_proxy", "*").env("NO_PROXY", "*");
-    child.env(PROXY, right.url(""));
-    assert!(child.output().unwrap().status.success());
+    support::run_again(module_path!(), test, |child| {
+        for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+            child.env(name, wrong.url(""));
+        }
+        child.env("no_proxy", "*").env("NO_PROXY", "*");
+        child.env(PROXY, right.url(""));
+    });
     assert_eq!((right.connections(), wrong.connections()), (1, 0));
 }

@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use spechop_ports::{Call, Encoder, PortError, contract};
+use spechop_ports::{Call, Encoder, PortError, TextKind, contract};
 use spechop_testkit::llama_server::{KEY, LlamaServer};
 use spechop_web::{EmbeddingForm, HttpEncoder, HttpEncoderOptions};
 
@@ -31,10 +31,10 @@ async fn a_real_server_encodes() {
     let texts = (0..20)
         .map(|n| format!("Passage {n} of a long list."))
         .collect();
-    let vectors = real.encode_passages(texts).await.unwrap();
-    assert_eq!(vectors.len(), 20);
-
     let call = Call::authoritative();
+    let encoded = real.encode(&call, TextKind::Passage, texts).await;
+    assert_eq!(encoded.unwrap().vectors.len(), 20);
+
     let outcome = encoder(&server, 384, KEY).encode_query(&call, "q").await;
     let Err(PortError::Malformed { detail, .. }) = outcome else {
         panic!("{outcome:?}");

@@ -1,17 +1,15 @@
 //! What sites want robots to leave alone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod support;
-
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::{Answer, Site, article, options, read};
 use spechop_ports::{Call, Lane};
 use spechop_types::{Chance, Tenant};
 use spechop_web::page::{HttpPageReader, PageFailure, PageOptions, PageReader};
-use support::{Answer, Site, article, options, read};
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -149,7 +147,7 @@ async fn no_file_allows_everything_and_a_broken_site_nothing() {
     });
     let hasty = PageOptions {
         robots: true,
-        limit_ms: 600,
+        limit: Duration::from_millis(600),
         ..options(&[&silent])
     };
     let hasty = HttpPageReader::new(hasty).unwrap();

@@ -4,14 +4,11 @@
 //! internet, so nothing but the check of the address keeps a request from it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::process::Command;
 use std::sync::Arc;
 
+use crate::support::{self, Names, PROXIES, Site, article, options, read};
 use spechop_web::page::{HttpPageReader, PageFailure, PageOptions};
-use support::{Names, PROXIES, Site, article, options, read};
 use url::Url;
 
 /// Without IPv6 there is nothing to reach by it.
@@ -441,15 +438,10 @@ async fn told_to_read() -> Option<()> {
 
 /// Runs a test of this file again, with this environment.
 fn run_with(test: &str, site: &Site, environment: &[(&str, &str)]) {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child
-        .args(["--exact", test])
-        .env_remove("no_proxy")
-        .env_remove("NO_PROXY");
-    child
-        .envs(environment.iter().copied())
-        .env(SITE, site.address.to_string());
-    assert!(child.output().unwrap().status.success(), "{test}");
+    support::run_again(module_path!(), test, |child| {
+        let environment = environment.iter().copied();
+        child.envs(environment).env(SITE, site.address.to_string());
+    });
     assert_eq!(site.connections(), 1, "{test}");
 }
 

@@ -1,4 +1,4 @@
-//! A million random schedules of the window against the slow agent, every law looked at after every
+//! A million random schedules of the window against the standard agent, every law looked at after every
 //! event. `make prove` runs it; a schedule that fails is named, and can be run alone.
 //!
 //! `cargo run --release -p spechop-window --example prove -- [SCHEDULES [SEED]]`
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     println!(
-        "every committed trajectory is the slow agent's, and every law held after each of {} events \
+        "every committed trajectory is the standard agent's, and every law held after each of {} events \
          ({:.0} s)\nbranches rolled back {}, look-ups salvaged {}, orphans expired {}, \
          segments with an open answer {}, later guesses right {}, guesses too unlikely {} \
          (in time {}), calls failed {}",

@@ -8,18 +8,18 @@ use crate::window::Window;
 use spechop_types::Chance;
 
 /// SPEC-1: at most k branches are alive.
-pub fn fits(alive: usize, width: Width) -> bool {
+pub(crate) fn fits(alive: usize, width: Width) -> bool {
     width.get().is_none_or(|k| alive <= k.get())
 }
 
 /// SPEC-1, second half: k = 1 never asks the speculator, nor the drafter.
-pub fn standard_never_guesses(window: &Window) -> bool {
+pub(crate) fn standard_never_guesses(window: &Window) -> bool {
     let idle = |l: &Lookup| l.guessing == Guessing::Idle && l.draft.is_none();
     !window.is_standard() || window.lookups.iter().all(idle)
 }
 
 /// SPEC-2: only the head's observation is ever compared, with a guess that a branch stands on.
-pub fn only_head_is_verified(window: &Window) -> bool {
+pub(crate) fn only_head_is_verified(window: &Window) -> bool {
     let head = window.branches.front();
     let stands_on_head = |id| {
         let branch = window.branch(id);
@@ -34,7 +34,7 @@ pub fn only_head_is_verified(window: &Window) -> bool {
 /// SPEC-3: a sub-question has its look-up at once, and, unless guesses wait for room, a speculator is asked
 /// at once. Nothing that can be built upon, is likely enough and belongs to the round waits while there is
 /// room, or while what it takes the place of is alive; and neither does a guess that waits for room.
-pub fn nothing_waits_without_need(window: &Window) -> bool {
+pub(crate) fn nothing_waits_without_need(window: &Window) -> bool {
     let has_offer = |b: &Branch| window.offers.iter().any(|o| o.base.parent == b.id);
     let is_built_upon = |b: &Branch| window.children(b.id).next().is_some() || has_offer(b);
     let is_served = |b: &Branch| match b.lookup().and_then(|id| window.find(id)) {
@@ -55,7 +55,7 @@ pub fn nothing_waits_without_need(window: &Window) -> bool {
 
 /// SPEC-3, second half: no branch is alive that is too unlikely to become head, by the gate or for what
 /// the guess was weighed by that it stands on.
-pub fn what_is_unlikely_waits(window: &Window) -> bool {
+pub(crate) fn what_is_unlikely_waits(window: &Window) -> bool {
     let least = window.limits().policy.chance_min;
     let weighed = |b: &Branch| match b.base.as_ref().map(|base| &base.granted) {
         Some(Granted::Guess(guess)) => window.least(guess),
@@ -69,7 +69,7 @@ pub fn what_is_unlikely_waits(window: &Window) -> bool {
 }
 
 /// SPEC-3, where the window goes in rounds: no branch is alive beyond the round.
-pub fn rounds_are_settled(window: &Window) -> bool {
+pub(crate) fn rounds_are_settled(window: &Window) -> bool {
     let within = |b: &Branch| match &b.base {
         Some(base) => window.is_in_round(base.parent),
         None => true,
@@ -78,7 +78,7 @@ pub fn rounds_are_settled(window: &Window) -> bool {
 }
 
 /// SPEC-4: the branches form one tree, rooted in the head. Siblings stand on different answers.
-pub fn is_a_tree(window: &Window) -> bool {
+pub(crate) fn is_a_tree(window: &Window) -> bool {
     let is_linked = |(at, b): (usize, &Branch)| match &b.base {
         None => at == 0 && b.hop == window.committed.len(),
         Some(base) => window.branch(base.parent).is_some_and(|parent| {
@@ -97,7 +97,7 @@ pub fn is_a_tree(window: &Window) -> bool {
 
 /// SPEC-5: no answer is left open whose look-up has answered, and no speculator is asked about it. If
 /// branches are built on guesses only, the latter holds of the head's look-up alone.
-pub fn no_guess_after_observation(window: &Window) -> bool {
+pub(crate) fn no_guess_after_observation(window: &Window) -> bool {
     let idle = |l: &Lookup| !l.guessing.is_running() || !window.is_beyond_guesses(l);
     let open_in_vain = |b: &Branch| {
         b.base.as_ref().is_some_and(|base| {
@@ -109,7 +109,7 @@ pub fn no_guess_after_observation(window: &Window) -> bool {
 }
 
 /// SPEC-6: the head never rests on a failure: it was tried again, or the question has failed.
-pub fn head_is_at_work(window: &Window) -> bool {
+pub(crate) fn head_is_at_work(window: &Window) -> bool {
     window.branches.front().is_none_or(|head| {
         let lookup = head.lookup().and_then(|id| window.find(id));
         !matches!(head.segment, Segment::Failed)
@@ -118,20 +118,20 @@ pub fn head_is_at_work(window: &Window) -> bool {
 }
 
 /// SPEC-7: a final answer waits while its prefix is unverified, and leaves at once when it is not.
-pub fn head_holds_no_answer(window: &Window) -> bool {
+pub(crate) fn head_holds_no_answer(window: &Window) -> bool {
     let answered = |b: &Branch| matches!(b.segment, Segment::Answered(_));
     !window.branches.front().is_some_and(answered)
 }
 
 /// SPEC-9: when the question has ended, nothing is alive and nothing runs.
-pub fn ends_with_nothing_alive(window: &Window) -> bool {
+pub(crate) fn ends_with_nothing_alive(window: &Window) -> bool {
     !window.is_over() || (window.lookups.is_empty() && window.offers.is_empty())
 }
 
 /// SPEC-10: every look-up belongs to the living branches that ask it, or is one of a bounded number
 /// of orphans, or one of a bounded number that were drafted for a branch which is still writing; nothing
 /// is looked up twice at the same time.
-pub fn lookups_are_shared(window: &Window) -> bool {
+pub(crate) fn lookups_are_shared(window: &Window) -> bool {
     let belongs = |l: &Lookup| {
         let asks = |b: &Branch| b.lookup() == Some(l.id);
         let asked_alike = |b: &Branch| b.sub_question().is_some_and(|q| q.has_words_of(&l.asked));
@@ -166,7 +166,7 @@ pub fn lookups_are_shared(window: &Window) -> bool {
 }
 
 /// SPEC-11: what is left open is never looked up, and never committed.
-pub fn open_answers_stay_open(window: &Window) -> bool {
+pub(crate) fn open_answers_stay_open(window: &Window) -> bool {
     let head_is_firm = window
         .branches
         .front()

@@ -1,11 +1,9 @@
 //! What the window does beyond the paper, as short stories: guesses that wait for no room, branches on
 //! observations, salvage, plan-ahead, the gate. And what it does not do: go in rounds.
 
-mod story;
-
+use crate::story::{SALVAGE, check, known, two_guesses, with};
 use spechop_types::{BranchId, Chance};
 use spechop_window::{Limits, Policy, Window};
-use story::{SALVAGE, check, known, two_guesses, with};
 
 const PLAN_AHEAD: Policy = Policy {
     plan_ahead: true,

@@ -1,10 +1,8 @@
 //! Drafted look-ups as short stories: launched while the planner writes, taken over if it writes just that.
 
-mod story;
-
+use crate::story::{check, with};
 use spechop_types::{BranchId, Chance, LookupId};
 use spechop_window::{Policy, Window};
-use story::{check, with};
 
 const DRAFTS: Policy = Policy {
     drafts_max: 2,

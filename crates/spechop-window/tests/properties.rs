@@ -1,14 +1,12 @@
 //! SPEC-8: with an exact verifier the committed trajectory is the same for every k, every policy and
-//! every interleaving, and equals the slow agent's. All other laws are asserted after every event.
+//! every interleaving, and equals the standard agent's. All other laws are asserted after every event.
 
-mod world;
-
+use crate::world::{Outcome, Schedule, Seen, draw, oracle};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use world::{Outcome, Schedule, Seen, draw, oracle};
 
-/// The slow agent's world, and what it makes of the question.
+/// The standard agent's world, and what it makes of the question.
 #[derive(Clone, Debug)]
 struct Slow {
     numbers: [u64; 11],
@@ -38,7 +36,7 @@ impl ReferenceStateMachine for Slow {
     }
 
     fn apply(state: Self, _: &Ends) -> Self {
-        // The slow agent has one way through the question, whatever ends when.
+        // The standard agent has one way through the question, whatever ends when.
         state
     }
 }

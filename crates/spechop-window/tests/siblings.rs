@@ -1,10 +1,8 @@
 //! Several guesses of a hop, as short stories: which of the branches upon them stands, and what of the others is
 //! of use.
 
-mod story;
-
+use crate::story::{check, known, two_guesses};
 use spechop_types::BranchId;
-use story::{check, known, two_guesses};
 
 #[test]
 fn siblings_stand_on_ranked_guesses() {

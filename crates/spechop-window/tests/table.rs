@@ -1,13 +1,11 @@
 //! Every law of the paper's algorithm as a short story: what happens, and what the window then asks for.
 //! `story/mod.rs` says how to read them.
 
-mod story;
-
 use std::num::NonZeroUsize;
 
+use crate::story::{check, limits, with};
 use spechop_types::BranchId;
 use spechop_window::{Limits, Policy, Stop};
-use story::{check, limits, with};
 
 #[test]
 fn standard_agent_never_speculates() {
@@ -231,6 +229,12 @@ fn asking_the_same_twice_makes_the_planner_answer() {
         limits(1),
         "w0 Who was  Ann?; o0 x; w1 who was ANN",
         "answer-now 1",
+    );
+    // A sign makes another name.
+    check(
+        limits(1),
+        "w0 When did C++ appear?; o0 x; w1 When did C# appear?",
+        "call 1",
     );
     let window = check(limits(1), "w0 A; o0 x; w1 A; a1 done", "answer 1 done");
     assert_eq!(window.stopped(), Some(Stop::Repeated));

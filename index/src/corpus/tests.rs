@@ -1,5 +1,4 @@
 use std::io::Write;
-use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -7,16 +6,16 @@ use flate2::write::GzEncoder;
 use super::*;
 
 /// A file in a folder of its own.
-fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+fn file(bytes: &[u8]) -> (tempfile::TempDir, Source) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("corpus.jsonl");
     std::fs::write(&path, bytes).unwrap();
-    (dir, path)
+    (dir, Source::at(&path))
 }
 
 fn surveyed_as(bytes: &[u8], reading: &Reading) -> Result<Survey, String> {
-    let (dir, path) = file(bytes);
-    Survey::of(&path, reading).map_err(|error| {
+    let (dir, source) = file(bytes);
+    Survey::of(&source, reading).map_err(|error| {
         let text = match std::error::Error::source(&error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
@@ -79,11 +78,7 @@ fn entries_that_cannot_be_used_are_counted_with_the_reason() {
 #[test]
 fn a_corpus_of_nothing_is_refused_with_what_was_found() {
     for (text, reason) in [
-        (
-            "\n \n",
-            "DIR/corpus.jsonl is written in no format that is recognised: name its format with \
-             --format",
-        ),
+        ("\n \n", "DIR/corpus.jsonl is empty"),
         (
             "plain words\n",
             "DIR/corpus.jsonl is written in no format that is recognised: name its format with \
@@ -97,7 +92,8 @@ fn a_corpus_of_nothing_is_refused_with_what_was_found() {
     ] {
         assert_eq!(surveyed(text.as_bytes()), Err(reason.to_owned()));
     }
-    let missing = Survey::of(Path::new("/nowhere/corpus.jsonl"), &Reading::default()).unwrap_err();
+    let missing = Source::at("/nowhere/corpus.jsonl".as_ref());
+    let missing = Survey::of(&missing, &Reading::default()).unwrap_err();
     assert_eq!(missing.to_string(), "reading /nowhere/corpus.jsonl failed");
 }
 
@@ -151,8 +147,8 @@ fn long_texts_are_cut_if_that_is_wished() {
     let cut = surveyed_as(text.as_bytes(), &cutting).unwrap();
     assert_eq!((cut.intake.read, cut.intake.long), (2, 0));
     assert!(cut.rows > 4 && cut.sha256 != survey.sha256);
-    let (_dir, path) = file(text.as_bytes());
-    let mut corpus = Corpus::open(&path, &cutting).unwrap();
+    let (_dir, source) = file(text.as_bytes());
+    let mut corpus = Corpus::open(&source, &cutting).unwrap();
     let mut ids = Vec::new();
     while let Some(record) = corpus.next().unwrap() {
         ids.push(record.id);
@@ -177,8 +173,8 @@ fn a_piece_of_a_long_text_shares_its_id_with_no_entry() {
         (format!("{short}\n{long}"), "S"),
         (format!("{long}\n{short}"), "T"),
     ] {
-        let (_dir, path) = file(text.as_bytes());
-        let mut corpus = Corpus::open(&path, &cutting).unwrap();
+        let (_dir, source) = file(text.as_bytes());
+        let mut corpus = Corpus::open(&source, &cutting).unwrap();
         let mut passages = Vec::new();
         while let Some(record) = corpus.next().unwrap() {
             passages.push((record.id, record.title));

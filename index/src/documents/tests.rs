@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::corpus::{Corpus, Reading, Survey};
+use crate::input::Source;
 
 /// A folder with files in it, by their paths.
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -19,11 +20,11 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 }
 
 fn survey(path: &Path) -> Result<Survey, BuildError> {
-    Survey::of(path, &Reading::default())
+    Survey::of(&Source::at(path), &Reading::default())
 }
 
 fn all(path: &Path) -> (Vec<Record>, Survey) {
-    let mut documents = Corpus::open(path, &Reading::default()).unwrap();
+    let mut documents = Corpus::open(&Source::at(path), &Reading::default()).unwrap();
     let mut records = Vec::new();
     while let Some(record) = documents.next().unwrap() {
         records.push(record);

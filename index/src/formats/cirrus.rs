@@ -77,7 +77,9 @@ impl Cirrus {
             id,
             title,
             url,
-            in_degree: line.incoming_links.map(saturated),
+            in_degree: line
+                .incoming_links
+                .map(|links| u32::try_from(links).unwrap_or(u32::MAX)),
             ..Record::default()
         };
         Entry::Page(head, plain::paragraphs(&line.text.unwrap_or_default()))
@@ -141,9 +143,4 @@ impl DumpLine {
         let title = utf8_percent_encode(&title, NOT_IN_A_PATH);
         Some(format!("https://{language}.wikipedia.org/wiki/{title}"))
     }
-}
-
-fn saturated(number: u64) -> u32 {
-    // The largest number says that nothing is known.
-    u32::try_from(number).unwrap_or(u32::MAX).min(u32::MAX - 1)
 }

@@ -7,7 +7,6 @@ mod passages;
 mod questions;
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
@@ -16,6 +15,7 @@ use serde_json::Value;
 use crate::corpus::Reader;
 use crate::documents::Documents;
 use crate::error::BuildError;
+use crate::input::Source;
 use crate::lines::{Line, Lines};
 use objects::Objects;
 
@@ -87,12 +87,12 @@ impl Format {
         matches!(self, Self::Documents | Self::Cirrus)
     }
 
-    /// The format that the corpus at `path` is written in, as far as its beginning tells.
-    pub(crate) fn recognise(path: &Path) -> Result<Self, BuildError> {
-        if Documents::is_one(path) {
+    /// The format that a corpus is written in, as far as its beginning tells.
+    pub(crate) fn recognise(source: &Source) -> Result<Self, BuildError> {
+        if !source.is_copy() && Documents::is_one(&source.path) {
             return Ok(Self::Documents);
         }
-        let mut objects = Objects::open(path)?;
+        let mut objects = Objects::open(source)?;
         for _ in 0..LOOKED_AT {
             match objects.next::<Value>()? {
                 Some(Ok(value)) => {
@@ -104,8 +104,8 @@ impl Format {
                 None => break,
             }
         }
-        let mut lines = Lines::open(path)?;
-        let mut json = false;
+        let mut lines = Lines::open(source)?;
+        let (mut empty, mut json) = (true, false);
         for _ in 0..LOOKED_AT {
             match lines.line()? {
                 Some(Line::Text { text, .. }) if kilt::fields(text).is_some() => {
@@ -115,36 +115,44 @@ impl Format {
                 Some(Line::Bad(..)) => {}
                 None => break,
             }
+            empty = false;
         }
         // Whoever wrote JSON is told what is wrong with it.
-        match json {
-            true => Ok(Self::Jsonl),
-            false => Err(BuildError::Unrecognised(path.to_owned())),
+        match (empty, json) {
+            (_, true) => Ok(Self::Jsonl),
+            (true, _) => Err(BuildError::Blank(source.path.clone())),
+            (false, _) => Err(BuildError::Unrecognised(source.path.clone())),
         }
     }
 
-    /// Opens the corpus at `path` as one of this format.
-    pub(crate) fn open(self, path: &Path) -> Result<Box<dyn Reader>, BuildError> {
-        if self == Self::Documents {
-            return Ok(Box::new(Documents::open(path)?));
-        }
-        if path.is_dir() {
-            return Err(BuildError::Setting(format!(
-                "{} is a folder, and the format {self} is that of a file",
-                path.display()
-            )));
+    /// Opens a corpus as one of this format.
+    pub(crate) fn open(self, source: &Source) -> Result<Box<dyn Reader>, BuildError> {
+        let wrong = |problem: &str| {
+            let shown = source.path.display();
+            BuildError::Setting(format!(
+                "{shown} is a {problem}, and the format {self} is that of a file"
+            ))
+        };
+        let path = &source.path;
+        match self {
+            Self::Documents if source.is_copy() => return Err(wrong("stream")),
+            Self::Documents => return Ok(Box::new(Documents::open(path)?)),
+            _ if !source.is_copy() && path.is_dir() => return Err(wrong("folder")),
+            _ => {}
         }
         Ok(match self {
-            Self::Documents | Self::Jsonl => Box::new(passages::WithIds::new(Objects::open(path)?)),
-            Self::Hipporag => Box::new(passages::WithoutIds::new(Objects::open(path)?)),
+            Self::Documents | Self::Jsonl => {
+                Box::new(passages::WithIds::new(Objects::open(source)?))
+            }
+            Self::Hipporag => Box::new(passages::WithoutIds::new(Objects::open(source)?)),
             Self::Wiki => Box::new(questions::Questions::<questions::Wiki>::new(Objects::open(
-                path,
+                source,
             )?)),
             Self::Musique => Box::new(questions::Questions::<questions::Musique>::new(
-                Objects::open(path)?,
+                Objects::open(source)?,
             )),
-            Self::Kilt => Box::new(kilt::Kilt::new(Lines::open(path)?)),
-            Self::Cirrus => Box::new(cirrus::Cirrus::new(Objects::open(path)?)),
+            Self::Kilt => Box::new(kilt::Kilt::new(Lines::open(source)?)),
+            Self::Cirrus => Box::new(cirrus::Cirrus::new(Objects::open(source)?)),
         })
     }
 }

@@ -2,12 +2,12 @@
 //! stand: `cat train.json dev.json`.
 
 use std::io::{self, BufRead};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::BuildError;
-use crate::input;
+use crate::input::{self, Source};
 use crate::intake::Reason;
 use crate::lines::{ENTRY_BYTES_MAX, Line, Lines, describe};
 
@@ -23,11 +23,11 @@ pub(crate) enum Objects {
 }
 
 impl Objects {
-    pub(crate) fn open(path: &Path) -> Result<Self, BuildError> {
-        let mut array = Array::open(path)?;
+    pub(crate) fn open(source: &Source) -> Result<Self, BuildError> {
+        let mut array = Array::open(source)?;
         Ok(match array.begins()? {
             true => Self::Array(array),
-            false => Self::Lines(Lines::open(path)?),
+            false => Self::Lines(Lines::open(source)?),
         })
     }
 
@@ -93,10 +93,10 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    fn open(path: &Path) -> Result<Self, BuildError> {
+    fn open(source: &Source) -> Result<Self, BuildError> {
         Ok(Self {
-            path: path.to_owned(),
-            file: input::open(path)?,
+            path: source.path.clone(),
+            file: input::open(source)?,
             element: Vec::new(),
             number: 0,
             ended: false,
@@ -209,7 +209,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("values");
         std::fs::write(&path, text).unwrap();
-        let mut objects = Objects::open(&path).unwrap();
+        let mut objects = Objects::open(&Source::at(&path)).unwrap();
         let mut read = Vec::new();
         while let Some(value) = objects.next::<serde_json::Value>().unwrap() {
             read.push(match value {

@@ -1,5 +1,7 @@
 //! Each format: recognised, and read as it is found in the world.
 
+use std::os::fd::AsRawFd;
+
 use super::*;
 use crate::corpus::{Corpus, Reading};
 
@@ -12,7 +14,8 @@ fn read(text: &str) -> (Format, Vec<String>, String) {
         accept_cut_off: true,
         ..Reading::default()
     };
-    let mut corpus = Corpus::open(&path, &reading).unwrap();
+    let source = Source::at(&path);
+    let mut corpus = Corpus::open(&source, &reading).unwrap();
     let mut passages = Vec::new();
     while let Some(record) = corpus.next().unwrap() {
         let mut line = format!("{}|{}|{}", record.id, record.title, record.text);
@@ -24,7 +27,7 @@ fn read(text: &str) -> (Format, Vec<String>, String) {
         }
         passages.push(line);
     }
-    let format = Format::recognise(&path).unwrap();
+    let format = Format::recognise(&source).unwrap();
     (format, passages, corpus.intake().to_string())
 }
 
@@ -168,9 +171,19 @@ fn formats_have_names() {
         "{error}"
     );
     let dir = tempfile::tempdir().unwrap();
-    let error = Format::Kilt.open(dir.path()).err().unwrap().to_string();
+    let folder = Source::at(dir.path());
+    let error = Format::Kilt.open(&folder).err().unwrap().to_string();
     assert!(
         error.ends_with("is a folder, and the format kilt is that of a file"),
+        "{error}"
+    );
+    // A folder cannot come through a pipe.
+    let (reader, _) = std::io::pipe().unwrap();
+    let stream = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    let stream = Source::of(stream.as_ref(), &dir.path().join("copy")).unwrap();
+    let error = Format::Documents.open(&stream).err().unwrap().to_string();
+    assert!(
+        error.contains("is a stream, and the format documents"),
         "{error}"
     );
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use spechop_index::{Addition, Build, BuildError, Built, Changed, Hot, Progress, Reading};
-use spechop_ports::{Call, Encoder, PortError};
+use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
 use spechop_store::PassageIndex;
 
 /// Bags of letter triples to vectors, without a model. Fails from a given passage on, and, as real
@@ -61,20 +61,25 @@ impl Encoder for Triples {
         48
     }
 
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(Self::vector(text, 0))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        let encoded = self.encoded.fetch_add(texts.len(), Relaxed);
-        if encoded + texts.len() > self.good_until {
+    async fn encode(
+        &self,
+        _: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let company = match kind {
+            TextKind::Query => 0,
+            TextKind::Passage => texts.len(),
+        };
+        let encoded = self.encoded.fetch_add(company, Relaxed);
+        if company > 0 && encoded + company > self.good_until {
             return Err(PortError::unavailable("the encoder", "told to fail"));
         }
-        let company = texts.len();
-        Ok(texts
-            .iter()
-            .map(|text| Self::vector(text, company))
-            .collect())
+        let vectors = texts.iter().map(|text| Self::vector(text, company));
+        Ok(Encoded {
+            vectors: vectors.collect(),
+            tokens: None,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spechop_types::{BranchId, Chance};
+use spechop_types::{BranchId, Chance, ms};
 use spechop_window::Guess;
 
 use super::Run;
@@ -33,7 +33,7 @@ impl Run<'_> {
         Guess {
             text: guess.text.clone(),
             chance: said.unwrap_or(self.settings.guess_chance),
-            least: weighing.least(age.as_secs_f64() * 1000.0),
+            least: weighing.least(ms(age)),
         }
     }
 }

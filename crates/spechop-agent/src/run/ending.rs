@@ -58,9 +58,8 @@ impl Run<'_> {
 
     /// Why the question failed.
     pub(crate) fn failure(&mut self, stage: Stage) -> AgentError {
-        let source = self.failure.take().unwrap_or(PortError::Malformed {
-            what: "the planner".into(),
-            detail: "it asked on although it had to answer".into(),
+        let source = self.failure.take().unwrap_or_else(|| {
+            PortError::malformed("the planner", "it asked on although it had to answer")
         });
         AgentError::Stage {
             // Only the head's failure is the question's.

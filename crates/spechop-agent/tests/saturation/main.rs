@@ -20,14 +20,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use spechop_agent::{Agent, Ports, Settings, Stage, TraceEvent, TraceKind, Width};
+use spechop_agent::{Agent, Ports, Settings, TraceEvent, TraceKind, Width};
 use spechop_ports::{Planner, Reader, Retriever, Speculator};
-use spechop_sched::{
-    Backend, Eligibility, Limits, ScheduledPlanner, ScheduledReader, ScheduledRetriever,
-    ScheduledSpeculator,
-};
+use spechop_sched::{Backend, Eligibility, Limits, Scheduled, ScheduledRetriever};
 use spechop_testkit::{Script, ScriptedHop, ScriptedPorts};
-use spechop_types::{Chance, Question, Tenant};
+use spechop_types::{Chance, Question, Stage, Tenant};
 use spechop_verifier::Mode;
 use tokio::time::Instant;
 
@@ -207,14 +204,12 @@ where
     let rule = |tool| policy.of(tool);
     let (planner, reader) = (&backends.planner, &backends.reader);
     let (retriever, speculator) = (&backends.retriever, &backends.speculator);
-    let speculates = ScheduledSpeculator::new(port.clone(), speculator, rule("speculator"));
+    let planner = Scheduled::<dyn Planner>::new(port.clone(), planner, rule("planner"));
+    let reader = Scheduled::<dyn Reader>::new(port.clone(), reader, rule("reader"));
+    let speculates = Scheduled::<dyn Speculator>::new(port.clone(), speculator, rule("speculator"));
     Ports {
-        planner: Arc::new(ScheduledPlanner::new(
-            port.clone(),
-            planner,
-            rule("planner"),
-        )),
-        reader: Arc::new(ScheduledReader::new(port.clone(), reader, rule("reader"))),
+        planner: Arc::new(planner),
+        reader: Arc::new(reader),
         retriever: Arc::new(ScheduledRetriever::new(port, retriever, rule("retriever"))),
         speculator: Some(Arc::new(speculates)),
         drafter: None,

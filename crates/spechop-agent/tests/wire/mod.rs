@@ -2,6 +2,7 @@
 //!
 //! A dropped call closes its connection. The server notices that as a real one would: by the end of
 //! the stream, or, where that was lost, by its heartbeat being answered with a reset.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io;
 use std::sync::Arc;
@@ -203,10 +204,10 @@ const TOKENS: Tokens = Tokens {
 };
 
 fn unexpected<T>() -> Result<T, PortError> {
-    Err(PortError::Malformed {
-        what: "the server".into(),
-        detail: "it answered something else".into(),
-    })
+    Err(PortError::malformed(
+        "the server",
+        "it answered something else",
+    ))
 }
 
 #[async_trait]

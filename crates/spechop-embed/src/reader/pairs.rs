@@ -269,6 +269,7 @@ mod tests {
         &text[..len]
     }
     use spechop_testkit::assets::shipped_model;
+    use spechop_testkit::passage;
 
     fn cutter(tokens_max: usize) -> PairCutter {
         PairCutter {
@@ -311,13 +312,7 @@ mod tests {
 
     #[test]
     fn a_long_passage_goes_on_under_its_title_behind_the_beginnings_of_all() {
-        let passage = |title: &str, text: String| Passage {
-            id: title.into(),
-            title: title.into(),
-            text: text.into(),
-            url: None,
-            score: 1.0,
-        };
+        let passage = |title: &str, text: String| passage(title, title, text);
         let sentence = "She went on to the next town. ";
         let long = format!("{}She died in Delft.", sentence.repeat(24));
         let passages = [passage("Ana", long), passage("Bea", "She is short.".into())];

@@ -1,23 +1,12 @@
 //! Breaking model folders.
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use spechop_embed::OpenError;
+use spechop_types::with_causes;
 
 pub(crate) type Damage = fn(&Path);
-
-/// The message with its sources, as an operator sees it.
-pub(crate) fn message(error: &OpenError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
-}
 
 /// Opens a folder with each damage in turn; each must be refused in one line that names its parts.
 pub(crate) fn check_refusals(
@@ -27,7 +16,7 @@ pub(crate) fn check_refusals(
     for (case, damage, expected) in cases {
         let error = open(*damage).err();
         let error = error.unwrap_or_else(|| panic!("{case}: it must not open"));
-        let message = message(&error);
+        let message = with_causes(&error);
         for part in *expected {
             assert!(message.contains(part), "{case}: {message}");
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
-use spechop_ports::{Call, Encoder, Lane, contract};
+use spechop_ports::{Call, Encoder, Lane, TextKind, contract};
 use spechop_testkit::assets::{model_dir, onnxruntime};
 use spechop_types::Chance;
 use tokio::task::JoinSet;
@@ -17,6 +17,13 @@ fn open(adjust: impl FnOnce(&mut EncoderOptions)) -> OnnxEncoder {
     let mut options = EncoderOptions::new(onnxruntime());
     adjust(&mut options);
     OnnxEncoder::open(&model_dir("e5-small-v2"), &options).expect("the model opens")
+}
+
+/// The vectors of passages.
+pub(crate) async fn encoded(encoder: &OnnxEncoder, texts: Vec<String>) -> Vec<Vec<f32>> {
+    let call = Call::authoritative();
+    let encoded = encoder.encode(&call, TextKind::Passage, texts).await;
+    encoded.expect("vectors").vectors
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -62,7 +69,7 @@ async fn it_agrees_with_another_implementation() {
         .iter()
         .map(|row| row.text.clone())
         .collect();
-    let passages = SHARED.encode_passages(texts).await.expect("vectors");
+    let passages = encoded(&SHARED, texts).await;
 
     let rows = reference.queries.iter().chain(&reference.passages);
     for (row, vector) in rows.zip(queries.iter().chain(&passages)) {
@@ -130,7 +137,7 @@ async fn a_question_is_nearest_to_the_passage_that_answers_it() {
         .iter()
         .map(|(_, passage)| (*passage).to_owned())
         .collect();
-    let passages = SHARED.encode_passages(texts).await.expect("vectors");
+    let passages = encoded(&SHARED, texts).await;
     for (at, (question, _)) in GOLD.iter().enumerate() {
         let query = SHARED
             .encode_query(&call, question)
@@ -148,15 +155,9 @@ async fn company_does_not_change_a_passage() {
     let texts: Vec<String> = (1..60)
         .map(|n| "a longer and longer text ".repeat(n))
         .collect();
-    let together = SHARED
-        .encode_passages(texts.clone())
-        .await
-        .expect("vectors");
+    let together = encoded(&SHARED, texts.clone()).await;
     for (text, shared) in texts.iter().zip(&together).step_by(7) {
-        let alone = SHARED
-            .encode_passages(vec![text.clone()])
-            .await
-            .expect("a vector");
+        let alone = encoded(&SHARED, vec![text.clone()]).await;
         let apart: f32 = alone[0]
             .iter()
             .zip(shared)
@@ -174,7 +175,7 @@ async fn what_lies_past_the_limit_is_not_read() {
         "word ".repeat(2_000) + "and another end",
     );
     let texts = vec![long.clone(), longer.clone()];
-    let passages = SHARED.encode_passages(texts).await.expect("vectors");
+    let passages = encoded(&SHARED, texts).await;
     assert_eq!(passages[0], passages[1]);
     let a = SHARED.encode_query(&call, &long).await.expect("a vector");
     let b = SHARED.encode_query(&call, &longer).await.expect("a vector");
@@ -274,7 +275,7 @@ async fn cancelled_queries_leave_nothing_behind() {
 async fn cancelled_passages_stop_after_the_run_that_has_begun() {
     let encoder = open(|_| {});
     let texts: Vec<String> = (0..200).map(|n| format!("{n} ").repeat(200)).collect();
-    let job = encoder.encode_passages(texts);
+    let job = encoded(&encoder, texts);
     let query = async {
         while encoder.counts().passage_runs == 0 {
             tokio::task::yield_now().await;
@@ -297,7 +298,7 @@ async fn cancelled_passages_stop_after_the_run_that_has_begun() {
 async fn a_query_overtakes_passages() {
     let encoder = open(|_| {});
     let texts: Vec<String> = (0..30).map(|n| format!("{n} ").repeat(100)).collect();
-    let passages = encoder.encode_passages(texts);
+    let passages = encoded(&encoder, texts);
     let query = async {
         while encoder.counts().passage_runs == 0 {
             tokio::task::yield_now().await;
@@ -308,7 +309,7 @@ async fn a_query_overtakes_passages() {
         encoder.counts().passage_runs - runs
     };
     let (passages, overtaken) = tokio::join!(passages, query);
-    assert_eq!(passages.expect("vectors").len(), 30);
+    assert_eq!(passages.len(), 30);
     // One that was running; one more where tokenising the query outlasted it.
     assert!(overtaken <= 2, "{overtaken} runs of passages went before");
 }
@@ -319,11 +320,8 @@ async fn copies_side_by_side_give_the_same_vectors() {
     let encoder = OnnxEncoder::open(&model_dir("e5-small-v2"), &options).expect("it opens");
     contract::encoder(&encoder).await;
     let texts: Vec<String> = (1..40).map(|n| "another text ".repeat(n)).collect();
-    let ours = encoder
-        .encode_passages(texts.clone())
-        .await
-        .expect("vectors");
-    let theirs = SHARED.encode_passages(texts).await.expect("vectors");
+    let ours = encoded(&encoder, texts.clone()).await;
+    let theirs = encoded(&SHARED, texts).await;
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert!(dot(ours, theirs) > 0.9999);
     }
@@ -340,7 +338,7 @@ fn it_stops_with_passages_in_hand() {
         let texts: Vec<String> = (0..50).map(|n| format!("{n} ").repeat(200)).collect();
         tokio::select! {
             biased;
-            _ = encoder.encode_passages(texts) => panic!("50 passages take longer than a yield"),
+            _ = encoded(&encoder, texts) => panic!("50 passages take longer than a yield"),
             () = tokio::task::yield_now() => {}
         }
     });

@@ -9,6 +9,8 @@ use spechop_ports::{Call, Encoder, contract};
 use spechop_testkit::assets::{model_dir, onnxruntime};
 use tempfile::TempDir;
 
+use crate::encoder::encoded;
+
 /// The folder of E5 in eight bits.
 fn quantised() -> TempDir {
     let (source, dir) = (model_dir("e5-small-v2"), tempfile::tempdir());
@@ -52,14 +54,14 @@ async fn it_says_nearly_the_same_and_company_changes_nothing() {
     assert_ne!(int8.fingerprint(), whole.fingerprint());
 
     let texts = texts();
-    let together = int8.encode_passages(texts.clone()).await.expect("vectors");
-    let before = whole.encode_passages(texts.clone()).await.expect("vectors");
+    let together = encoded(&int8, texts.clone()).await;
+    let before = encoded(&whole, texts.clone()).await;
     for ((text, vector), before) in texts.iter().zip(&together).zip(&before) {
         let cosine = dot(vector, before);
         assert!(cosine > 0.985, "{text:.40}: {cosine}");
         // To the last bit: the scale of a run is that of its one text.
-        let alone = int8.encode_passages(vec![text.clone()]).await;
-        assert_eq!(alone.expect("a vector")[0], *vector, "{text:.40}");
+        let alone = encoded(&int8, vec![text.clone()]).await;
+        assert_eq!(alone[0], *vector, "{text:.40}");
     }
     let counts = int8.counts();
     assert_eq!(counts.passage_runs, counts.passages, "each has its own run");

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 use spechop_embed::{READER_RECIPE_FILE, ReaderOptions, Scored, SpanReader};
 use spechop_ports::{Call, Guess, Lane, PortError, ReadRequest, Reader, contract};
 use spechop_testkit::assets::onnxruntime;
-use spechop_types::{Chance, Passage, SubQuestion, Tokens};
+use spechop_testkit::passage;
+use spechop_types::{Chance, SubQuestion, Tokens};
 use tokio::task::JoinSet;
 
 use crate::tiny;
@@ -22,13 +23,7 @@ fn open(adjust: impl FnOnce(&mut ReaderOptions)) -> SpanReader {
 }
 
 fn request(question: &str, texts: &[&str]) -> ReadRequest {
-    let passage = |text: &&str| Passage {
-        id: "p".into(),
-        title: "Title".into(),
-        text: (*text).into(),
-        url: None,
-        score: 1.0,
-    };
+    let passage = |text: &&str| passage("p", "Title", *text);
     ReadRequest {
         sub_question: SubQuestion::new(question),
         passages: texts.iter().map(passage).collect(),

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 use spechop_embed::{ReaderOptions, SpanReader};
 use spechop_ports::{Call, ReadRequest, contract};
 use spechop_testkit::assets::{onnxruntime, shipped_model};
-use spechop_types::{Passage, SubQuestion};
+use spechop_testkit::passage;
+use spechop_types::SubQuestion;
 
 /// What `reader_reference.py` writes.
 #[derive(Deserialize)]
@@ -33,13 +34,7 @@ struct Text {
 
 impl Case {
     fn request(&self) -> ReadRequest {
-        let passage = |text: &Text| Passage {
-            id: text.title.as_str().into(),
-            title: text.title.as_str().into(),
-            text: text.text.as_str().into(),
-            url: None,
-            score: 1.0,
-        };
+        let passage = |text: &Text| passage(&text.title, &text.title, text.text.as_str());
         ReadRequest {
             sub_question: SubQuestion::new(&self.question),
             passages: self.passages.iter().map(passage).collect(),

@@ -191,15 +191,9 @@ impl<'model> Engine<'model> {
 
     /// The prompt as tokens, if it fits: nothing that is begun can run out of room.
     fn prompt(&self, generation: &Generation) -> Result<PromptTokens, PortError> {
-        let what = || self.parts.name.to_string();
-        let refused = |detail| PortError::Refused {
-            what: what(),
-            detail,
-        };
-        let too_long = |detail| PortError::TooLong {
-            what: what(),
-            detail,
-        };
+        let what = &*self.parts.name;
+        let refused = |detail: String| PortError::refused(what, detail);
+        let too_long = |detail: String| PortError::too_long(what, detail);
         let room = self.parts.context_tokens;
         let bytes: usize = generation.prompt.texts().map(str::len).sum();
         if bytes > room * TOKEN_BYTES_MAX {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use secrecy::{ExposeSecret, SecretString};
+use spechop_ports::base_url;
 use spechop_ports::retry::Retries;
 
 /// An OpenAI-compatible endpoint, as the operator describes it.
@@ -85,21 +86,8 @@ impl Endpoint {
 
     /// The URL that chat requests go to.
     pub(super) fn chat_url(&self) -> Result<Url, InvalidEndpoint> {
-        let invalid = |reason: &str| InvalidEndpoint::Url {
-            reason: reason.to_owned(),
-        };
-        let mut url = Url::parse(&self.base_url).map_err(|error| invalid(&error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(invalid("only http:// and https:// are spoken"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(invalid(
-                "it holds a user name or password; a key has its own setting",
-            ));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(invalid("it holds a query or a fragment"));
-        }
+        let url = base_url(&self.base_url);
+        let mut url = url.map_err(|reason| InvalidEndpoint::Url { reason })?;
         // `http` and `https` URLs always have a path.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(["chat", "completions"]);

@@ -1,12 +1,11 @@
 //! What is made of a request that failed: which error it is, and whether another attempt may help.
 
-use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{HeaderValue, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use secrecy::ExposeSecret;
-use spechop_ports::retry::{Again, Failure, retry_after};
+use spechop_ports::retry::{Again, FailedAttempt};
 use spechop_ports::{PortError, reason};
 
 use super::dialect::THOUGHT_TOKENS_MAX;
@@ -14,13 +13,9 @@ use super::{BODY_BYTES_MAX, OpenAiModel, wire};
 
 impl OpenAiModel {
     /// Sorts an answer that is none by its status.
-    pub(super) async fn refusal(&self, mut response: Response) -> Failure {
+    pub(super) async fn refusal(&self, mut response: Response) -> FailedAttempt {
         let status = response.status();
-        let after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| retry_after(value, SystemTime::now()));
+        let after = response.headers().get(RETRY_AFTER).cloned();
         let (silence, mut body) = (self.limits.silence, Vec::new());
         // The reason is a courtesy: whatever arrives of it will do.
         while let Ok(Some(piece)) = self.next_piece(&mut response, silence).await {
@@ -30,34 +25,24 @@ impl OpenAiModel {
             }
         }
         let detail = format!("{status}: {}", self.reason(&body));
-        self.failure(again_after(status, after), Some(status), &body, detail)
+        let after = after.as_ref().map(HeaderValue::as_bytes);
+        self.failure(status, after, &body, detail)
     }
 
     /// A failure that the server has told of, by its status or inside a stream.
     pub(super) fn failure(
         &self,
-        again: Again,
-        status: Option<StatusCode>,
+        status: StatusCode,
+        after: Option<&[u8]>,
         body: &[u8],
         detail: String,
-    ) -> Failure {
-        let is_too_long = status == Some(StatusCode::PAYLOAD_TOO_LARGE) || wire::is_too_long(body);
-        let again = match is_too_long {
-            true => Again::Never,
-            false => again,
+    ) -> FailedAttempt {
+        // Few servers have a status for it.
+        let status = match wire::is_too_long(body) {
+            true => StatusCode::PAYLOAD_TOO_LARGE,
+            false => status,
         };
-        let error = match again {
-            Again::Never if is_too_long => PortError::TooLong {
-                what: self.name.clone(),
-                detail,
-            },
-            Again::Never => PortError::Refused {
-                what: self.name.clone(),
-                detail,
-            },
-            _ => PortError::unavailable(&self.name, io::Error::other(detail)),
-        };
-        Failure { error, again }
+        FailedAttempt::of_status(&self.name, status.as_u16(), after, detail)
     }
 
     pub(super) fn reason(&self, body: &[u8]) -> String {
@@ -67,57 +52,36 @@ impl OpenAiModel {
         )
     }
 
-    pub(super) fn broken(&self, error: reqwest::Error) -> Failure {
-        Failure {
+    pub(super) fn broken(&self, error: reqwest::Error) -> FailedAttempt {
+        FailedAttempt {
             error: PortError::unavailable(&self.name, error.without_url()),
             again: Again::Soon,
         }
     }
 
-    pub(super) fn silent(&self, silence: Duration) -> Failure {
-        Failure {
+    pub(super) fn silent(&self, silence: Duration) -> FailedAttempt {
+        FailedAttempt {
             error: self.timeout(silence),
             // Another request would only add to what the server does not keep up with.
             again: Again::Never,
         }
     }
 
-    pub(super) fn malformed(&self, detail: String) -> Failure {
-        Failure {
-            error: PortError::Malformed {
-                what: self.name.clone(),
-                detail,
-            },
+    pub(super) fn malformed(&self, detail: String) -> FailedAttempt {
+        FailedAttempt {
+            error: PortError::malformed(&self.name, detail),
             again: Again::Never,
         }
     }
 
     pub(super) fn lost_in_thought(&self) -> PortError {
-        PortError::Malformed {
-            what: self.name.clone(),
-            detail: format!(
-                "it thought for {THOUGHT_TOKENS_MAX} tokens and wrote nothing; `reasoning_effort` may make it think less"
-            ),
-        }
+        let detail = format!(
+            "it thought for {THOUGHT_TOKENS_MAX} tokens and wrote nothing; `reasoning_effort` may make it think less"
+        );
+        PortError::malformed(&self.name, detail)
     }
 
     pub(super) fn timeout(&self, limit: Duration) -> PortError {
-        PortError::Timeout {
-            what: self.name.clone(),
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-/// What another attempt could bring behind a status, and when.
-pub(super) fn again_after(status: StatusCode, after: Option<Duration>) -> Again {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Again::PushedBack(after),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Again::Soon,
-        status if status.is_server_error() => match after {
-            Some(_) => Again::PushedBack(after),
-            None => Again::Soon,
-        },
-        _ => Again::Never,
+        PortError::timed_out(&self.name, limit)
     }
 }

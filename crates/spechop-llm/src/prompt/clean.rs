@@ -1,38 +1,31 @@
 //! Texts from outside are data: what could pass for a tag or for a turn of the conversation is
 //! made harmless before it enters a prompt.
 
+use spechop_types::{cut_at_word, one_line};
+
 /// Stands in for `<` where a tag might begin. Models read it as a quotation mark.
 const HARMLESS: char = '‹';
 
 /// One line without tags: no line break can forge a heading, a passage or a fact of the prompt, no
 /// `<answer>` an answer, and no `<|im_start|>`, `</s>`, `<start_of_turn>` or `[INST]` a turn.
 pub(crate) fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(word);
-    }
-    if out.contains(['<', '[']) {
-        defuse(&out)
+    let line = one_line(text);
+    if line.contains(['<', '[']) {
+        defuse(&line)
     } else {
-        out
+        line
     }
 }
 
 /// [`clean`], and no more than `chars_max` characters, cut at a word where there is one.
 pub(crate) fn clean_cut(text: &str, chars_max: usize) -> String {
     let text = clean(text);
-    let Some((end, _)) = text.char_indices().nth(chars_max) else {
-        return text;
-    };
-    let cut = &text[..end];
-    let end = cut.rfind(' ').unwrap_or(end);
-    format!("{} …", &cut[..end])
+    let cut = cut_at_word(&text, chars_max);
+    if cut.len() == text.len() {
+        text
+    } else {
+        format!("{cut} …")
+    }
 }
 
 fn defuse(text: &str) -> String {
@@ -91,8 +84,12 @@ mod tests {
     #[test]
     fn cuts_at_a_word() {
         assert_eq!(clean_cut("one two three", 9), "one two …");
+        assert_eq!(clean_cut("one two three", 7), "one two …");
         assert_eq!(clean_cut("one two three", 13), "one two three");
         assert_eq!(clean_cut("éééé", 2), "éé …");
+        // A script without blanks loses no more than what does not fit.
+        let few_blanks = format!("ab {}", "東".repeat(300));
+        assert_eq!(clean_cut(&few_blanks, 200).chars().count(), 202);
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use spechop_ports::{KnownHop, PlanRequest};
-use spechop_types::{Step, SubQuestion, canonical, is_refusal};
+use spechop_types::{Step, SubQuestion, canonical, is_refusal, words};
 
 use super::{PromptStyle, tagged, whole_question};
 use crate::thoughts::spoken;
@@ -147,13 +147,32 @@ pub(crate) fn guessed(generated: &Generated) -> Option<Arc<str>> {
     }
     if generated.end == End::Length {
         // Cut off in the middle of an explanation: what stands before it will do.
-        let end = [", ", " (", ". ", "; ", " - ", " – "]
+        let end = [", ", " (", "; ", " - ", " – "]
             .iter()
             .filter_map(|mark| guess.find(mark))
+            .chain(sentence_end(&guess))
             .min();
         guess.truncate(end.unwrap_or(guess.len()));
     }
     (has_substance(&guess) && !is_refusal(&guess)).then(|| guess.into())
+}
+
+/// Words that are shortened by a full stop. "No." is one only before a number: else it is an answer.
+const SHORTENED: &[&str] = &[
+    "Capt", "Col", "Dr", "Ft", "Gen", "Gov", "Jr", "Lt", "Mr", "Mrs", "Ms", "Mt", "Prof", "Rev",
+    "Sgt", "Sr", "St", "Vol", "vs",
+];
+
+/// Where the full stop stands that ends the first sentence. Those of "J. R. R.", "St." and "No. 9" end none.
+fn sentence_end(text: &str) -> Option<usize> {
+    let mut stops = text.match_indices(". ").map(|(at, _)| at);
+    stops.find(|at| {
+        let (before, after) = (&text[..*at], &text[*at + 2..]);
+        let word = before.rsplit([' ', '.']).next().unwrap_or_default();
+        let is_initial = word.chars().count() == 1 && word.ends_with(char::is_alphabetic);
+        let is_number = word == "No" && after.starts_with(|c: char| c.is_ascii_digit());
+        !is_initial && !is_number && !SHORTENED.contains(&word)
+    })
 }
 
 fn tagged_step(text: &str, end: End, must_answer: bool) -> Option<Step> {
@@ -252,9 +271,10 @@ fn is_question(request: &PlanRequest, answer: &str) -> bool {
 }
 
 /// What can be said when an answer is due and the model gives none: the last thing found out is
-/// more often what was asked for than anything else; without it, the model's words.
+/// more often what was asked for than anything else; without a hop, the model's words.
 fn forced_answer(request: &PlanRequest, said: &str) -> Option<Step> {
-    let last = request.hops.last().map(|hop| hop.answer.clone());
+    let found = request.hops.iter().rev().find(|hop| has_found(hop));
+    let last = found.or(request.hops.last()).map(|hop| hop.answer.clone());
     let words = answer_text(said);
     let words: Arc<str> = words
         .chars()
@@ -389,11 +409,7 @@ fn bare(text: &str) -> String {
     let lines = plain
         .lines()
         .filter(|line| !line.trim_start().starts_with("```"));
-    let words: Vec<_> = lines
-        .flat_map(|line| line.split(|c: char| c.is_whitespace() || c.is_control()))
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join(" ")
+    lines.flat_map(words).collect::<Vec<_>>().join(" ")
 }
 
 fn strip_labels<'a>(mut text: &'a str, labels: &[&str]) -> &'a str {
@@ -432,6 +448,11 @@ fn first_line(text: &str) -> &str {
 /// Something that can be looked up or compared: punctuation alone is nothing.
 pub(crate) fn has_substance(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
+}
+
+/// Whether a hop has brought an answer.
+pub(crate) fn has_found(hop: &KnownHop) -> bool {
+    has_substance(&hop.answer) && !is_refusal(&hop.answer)
 }
 
 #[cfg(test)]

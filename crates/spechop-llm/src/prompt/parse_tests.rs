@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use spechop_types::{Question, Tokens};
+use spechop_types::{Observation, Question, Tokens};
 
 use super::*;
 
@@ -188,6 +188,13 @@ fn must_answer_makes_an_answer_of_anything_usable() {
         ("", Turn, "~=Amy Dunne"),
     ];
     check(&request(1, true), PromptStyle::Tagged, &cases);
+    // A hop that has found nothing is passed over.
+    let mut request = request(1, true);
+    request.hops.push(KnownHop {
+        sub_question: SubQuestion::new("When did Amy Dunne die?"),
+        answer: Observation::NOTHING.into(),
+    });
+    check(&request, PromptStyle::Tagged, &cases);
 }
 
 #[test]
@@ -267,6 +274,22 @@ fn reads_guesses() {
             Some("Ingmar Bergman"),
         ),
         ("Ingmar Bergman (14 July", Length, Some("Ingmar Bergman")),
+        ("Oslo. It is the", Length, Some("Oslo")),
+        ("In 1990. It was", Length, Some("In 1990")),
+        (
+            "J. R. R. Tolkien, an English",
+            Length,
+            Some("J. R. R. Tolkien"),
+        ),
+        (
+            "Dr. Strangelove. It is a film",
+            Length,
+            Some("Dr. Strangelove"),
+        ),
+        ("Yes. Both films were", Length, Some("Yes")),
+        ("No. They were", Length, Some("No")),
+        ("Spike Lee. He is", Length, Some("Spike Lee")),
+        ("Chanel No. 5. It is", Length, Some("Chanel No. 5")),
         ("Paris, France", Turn, Some("Paris, France")),
         // The prompt has opened the tag.
         ("Paris</answer> and", Length, Some("Paris")),

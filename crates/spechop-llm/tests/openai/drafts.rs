@@ -66,7 +66,7 @@ async fn an_endpoint_hears_for_which_span_it_writes() {
     let model = OpenAiModel::new(&at(&server)).unwrap();
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let call = Call::authoritative().traced(TraceContext::parse(parent, ""));
-    for call in [guess(), call.part()] {
+    for call in [guess(), call.sub_call()] {
         model.generate(&call, generation()).await.unwrap();
     }
     let received = server.received_requests().await.unwrap();

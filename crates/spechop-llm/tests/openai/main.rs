@@ -10,7 +10,8 @@ mod streams;
 use std::time::Duration;
 
 use serde_json::json;
-use spechop_llm::{Chat, Endpoint, Generation, Message, OpenAiModel, Prompt, Retries, Role};
+use spechop_llm::{Chat, Endpoint, Generation, Message, OpenAiModel, Prompt, Role};
+use spechop_ports::retry::Retries;
 
 const KEY: &str = "sk-very-secret";
 

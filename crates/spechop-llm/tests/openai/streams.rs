@@ -165,6 +165,31 @@ async fn an_answer_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn an_answer_with_its_end_is_whole_though_the_rest_is_lost() {
+    let last = |text: &str| {
+        let choice = json!({"delta": {"content": text}, "finish_reason": "stop"});
+        event(&json!({ "choices": [choice] }))
+    };
+    // Some gateways say of every piece that it is the last.
+    for pieces in [[delta("Amy"), last("")], [last("A"), last("my")]] {
+        // The connection breaks, or stays open in silence.
+        for rest in [None, Some(Act::AwaitClose)] {
+            let mut script = vec![chunked()];
+            script.extend(pieces.iter().map(|piece| chunk(piece)));
+            script.extend(rest);
+            // Nobody answers a second request.
+            let server = Server::start(vec![script]).await;
+            let mut endpoint = server.endpoint();
+            endpoint.limits.silence = Duration::from_millis(200);
+            let said = generate(&OpenAiModel::new(&endpoint).unwrap())
+                .await
+                .unwrap();
+            assert_eq!((said.text.as_str(), said.end), ("Amy", End::Turn));
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_never_ends_is_cut() {
     let ping = vec![b':'; 1000].into_iter().chain(*b"\n\n").collect();
     for flood in [
@@ -195,7 +220,7 @@ async fn silence_in_mid_answer_and_a_long_whole_time_out() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
+        matches!(error, PortError::Timeout { limit, .. } if limit.as_millis() == 200),
         "{error:?}"
     );
     assert_eq!(server.next().await, Seen::Request);
@@ -212,7 +237,7 @@ async fn silence_in_mid_answer_and_a_long_whole_time_out() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, PortError::Timeout { limit_ms: 100, .. }),
+        matches!(error, PortError::Timeout { limit, .. } if limit.as_millis() == 100),
         "{error:?}"
     );
 }

@@ -16,7 +16,8 @@ use spechop_ports::{
     Speculator, contract,
 };
 use spechop_testkit::llama_server::{KEY, LlamaServer};
-use spechop_types::{Chance, Passage, Question, Step, SubQuestion};
+use spechop_testkit::passage;
+use spechop_types::{Chance, Question, Step, SubQuestion};
 
 struct Server(LlamaServer);
 
@@ -228,13 +229,11 @@ async fn keeps_the_contracts() {
         contract::reader(&reader).await;
         let request = ReadRequest {
             sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
-            passages: vec![Passage {
-                id: "p1".into(),
-                title: "Blue Kite".into(),
-                text: "Blue Kite is a 1948 film directed by Amy Dunne.".into(),
-                url: None,
-                score: 1.0,
-            }],
+            passages: vec![passage(
+                "p1",
+                "Blue Kite",
+                "Blue Kite is a 1948 film directed by Amy Dunne.",
+            )],
         };
         let reading = reader.read(&Call::authoritative(), request).await.unwrap();
         // What it finds is another matter, with so small a model.

@@ -70,7 +70,7 @@ fn those_who_share_a_run_or_have_a_part_that_does_are_as_far_as_it_is() {
     let speculative = || Call::new(Lane::Speculative, Chance::of(0.25));
     let run = Arc::new(speculative());
     let (first, second) = (speculative(), speculative());
-    let part = second.part();
+    let part = second.sub_call();
     first.share(&run);
     part.share(&run);
     let are = |progress| {
@@ -112,16 +112,16 @@ fn wishes_and_changes_travel_with_the_call() {
     assert_eq!(call.provider_changes().len(), CHANGES_MAX);
 
     call.promote();
-    let apart = call.apart();
-    assert_eq!(apart.wishes(), wishes);
-    assert_eq!(apart.lane(), Lane::Authoritative);
-    assert_eq!(apart.provider_changes(), []);
+    let detached = call.detached();
+    assert_eq!(detached.wishes(), wishes);
+    assert_eq!(detached.lane(), Lane::Authoritative);
+    assert_eq!(detached.provider_changes(), []);
 }
 
 #[test]
 fn parts_are_promoted_with_the_whole_and_add_up() {
     let whole = Call::new(Lane::Speculative, Chance::of(0.25));
-    let (first, second) = (whole.part(), whole.part());
+    let (first, second) = (whole.sub_call(), whole.sub_call());
     let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
     for (part, heard) in [&first, &second].into_iter().zip(&heard) {
         part.sit(Arc::downgrade(heard) as Weak<dyn Seat>);
@@ -145,5 +145,5 @@ fn parts_are_promoted_with_the_whole_and_add_up() {
     }
     let pushed_back = heard.map(|heard| heard.pushed_back.load(Relaxed));
     assert_eq!(pushed_back, [1, 0]);
-    assert_eq!(whole.part().lane(), Lane::Authoritative);
+    assert_eq!(whole.sub_call().lane(), Lane::Authoritative);
 }

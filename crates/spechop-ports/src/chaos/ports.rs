@@ -66,7 +66,7 @@ impl Speculator for Chaotic<dyn Speculator> {
         self.call(self.inner.guess(call, request), garbage).await
     }
 
-    async fn guess_as_they_come(
+    async fn guess_streaming(
         &self,
         call: &Call,
         request: GuessRequest,

@@ -90,7 +90,7 @@ async fn one_that_hangs_is_not_waited_for() {
     let error = cells.read("a").await.unwrap_err();
     signal("-CONT");
     assert!(
-        matches!(error, PortError::Timeout { limit_ms: 200, .. }),
+        matches!(error, PortError::Timeout { limit, .. } if limit.as_millis() == 200),
         "{error:?}"
     );
     // It would hang for ever.

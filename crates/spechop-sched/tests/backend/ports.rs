@@ -4,14 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    DraftWriter, Encoder, Life, PlanRequest, Planned, Planner, Reader, Retriever, RewriteRequest,
-    Rewriter, Rewritten, Speculator, TextKind, Wishes, contract,
+    DraftWriter, Encoded, Encoder, Life, PlanRequest, Planned, Planner, Reader, Retriever,
+    RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, Wishes, contract,
 };
-use spechop_sched::{
-    Eligibility, Grade, Rule, ScheduledDraftWriter, ScheduledEncoder, ScheduledPlanner,
-    ScheduledReader, ScheduledRetriever, ScheduledRewriter, ScheduledSpeculator,
-};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_sched::{Eligibility, Grade, Rule, Scheduled, ScheduledRetriever};
+use spechop_testkit::{Script, ScriptedPorts, TextVectors};
 use spechop_types::{Passage, Question, Step, Tokens};
 
 use super::*;
@@ -21,11 +18,12 @@ async fn decorators_keep_the_contracts() {
     let (backend, rules) = (backend(2, 1), Eligibility::shipped());
     let script = ScriptedPorts::new(Script::steady(&[true, true], 10, 20, 5));
     let inner = Arc::new(script.clone());
-    let planner = ScheduledPlanner::new(inner.clone(), &backend, rules.of("planner"));
-    let reader = ScheduledReader::new(inner.clone(), &backend, rules.of("reader"));
+    let planner = Scheduled::<dyn Planner>::new(inner.clone(), &backend, rules.of("planner"));
+    let reader = Scheduled::<dyn Reader>::new(inner.clone(), &backend, rules.of("reader"));
     let retriever = ScheduledRetriever::new(inner.clone(), &backend, rules.of("retriever"));
-    let writer = ScheduledDraftWriter::new(inner.clone(), &backend, rules.of("speculator"));
-    let speculator = ScheduledSpeculator::new(inner, &backend, rules.of("speculator"));
+    let rule = rules.of("speculator");
+    let writer = Scheduled::<dyn DraftWriter>::new(inner.clone(), &backend, rule);
+    let speculator = Scheduled::<dyn Speculator>::new(inner, &backend, rule);
     contract::planner(&planner as &dyn Planner).await;
     contract::reader(&reader as &dyn Reader).await;
     contract::retriever(&retriever as &dyn Retriever).await;
@@ -49,14 +47,14 @@ impl Encoder for Slow {
         1
     }
 
-    async fn encode_query(&self, _: &Call, _: &str) -> Result<Vec<f32>, PortError> {
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
         sleep(Duration::from_secs(1)).await;
-        Ok(vec![1.0])
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        sleep(Duration::from_secs(1)).await;
-        Ok(vec![vec![1.0]; texts.len()])
+        TextVectors::alike().encode(call, kind, texts).await
     }
 }
 
@@ -74,16 +72,17 @@ impl Rewriter for Slow {
 #[tokio::test(start_paused = true)]
 async fn encoders_and_rewriters_take_turns_too() {
     let (backend, rules) = (backend(1, 1), Eligibility::shipped());
-    let encoder = ScheduledEncoder::new(Arc::new(Slow), &backend, rules.of("retriever"));
-    let rewriter = ScheduledRewriter::new(Arc::new(Slow), &backend, rules.of("planner"));
+    let [encodes, rewrites] = ["retriever", "planner"].map(|port| rules.of(port));
+    let encoder = Scheduled::<dyn Encoder>::new(Arc::new(Slow), &backend, encodes);
+    let rewriter = Scheduled::<dyn Rewriter>::new(Arc::new(Slow), &backend, rewrites);
     contract::encoder(&encoder).await;
     contract::rewriter(&rewriter).await;
     let begun = backend.gauges().started;
     let (call, began) = (Call::authoritative(), Instant::now());
     let texts = vec!["a".to_owned()];
     let (one, other) = tokio::join!(
-        encoder.encode_batch(&call, TextKind::Passage, texts.clone()),
-        encoder.encode_batch(&call, TextKind::Passage, texts),
+        encoder.encode(&call, TextKind::Passage, texts.clone()),
+        encoder.encode(&call, TextKind::Passage, texts),
     );
     assert_eq!(one.unwrap(), other.unwrap());
     // One after the other: the backend has one place.
@@ -128,7 +127,8 @@ async fn no_draft_is_written_if_speculators_may_not_be_called_ahead() {
             grade,
             ..Eligibility::shipped().of("speculator")
         };
-        let writer = ScheduledDraftWriter::new(Arc::new(script.clone()), &backend, rule);
+        let inner = Arc::new(script.clone());
+        let writer = Scheduled::<dyn DraftWriter>::new(inner, &backend, rule);
         let request = PlanRequest {
             question: Question::new("What comes of it?").expect("a question"),
             hops: Vec::new(),
@@ -246,7 +246,7 @@ async fn a_branch_whose_planner_may_only_warm_up_writes_nothing() {
         grade: Grade::Warmup,
         ..Eligibility::shipped().of("planner")
     };
-    let planner = ScheduledPlanner::new(inner.clone(), &backend, rule);
+    let planner = Scheduled::<dyn Planner>::new(inner.clone(), &backend, rule);
     let request = PlanRequest {
         question: Question::new("Whose mother?").expect("a question"),
         hops: Vec::new(),
@@ -299,7 +299,7 @@ async fn what_becomes_needed_while_it_is_warmed_up_for_is_done() {
         grade: Grade::Warmup,
         ..Eligibility::shipped().of(role)
     };
-    let planner = ScheduledPlanner::new(inner.clone(), &backend, rule("planner"));
+    let planner = Scheduled::<dyn Planner>::new(inner.clone(), &backend, rule("planner"));
     let request = PlanRequest {
         question: Question::new("Whose mother?").expect("a question"),
         hops: Vec::new(),

@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use spechop_types::Tenant;
+use spechop_types::{Tenant, whole_ms};
 use tokio::time::Instant;
 
 use super::Allowance;
@@ -177,7 +177,7 @@ impl Book {
             self.queue.push_back((account.since, tenant.clone()));
         }
         self.accounts.insert(tenant.clone(), account);
-        debug_assert!(self.fits(&account), "{account:?}");
+        debug_assert!(self.fits(&account, aside), "{account:?}");
         Ok(Grant {
             period: account.counting,
             ends: account.since + period,
@@ -269,13 +269,13 @@ impl Book {
         }
     }
 
-    /// ACCOUNT-1: what is spent and what is set aside are no more than the allowance at the moment at
-    /// which something is set aside.
-    fn fits(&self, account: &Account) -> bool {
+    /// ACCOUNT-1: if something of a kind is set aside now, what is spent and set aside of that kind is no more
+    /// than the allowance.
+    fn fits(&self, account: &Account, now: Amounts) -> bool {
         let sums = account.spent.0.into_iter().zip(account.aside.0);
-        let limits = self.allowance.limits().into_iter();
-        sums.zip(limits).all(|((spent, aside), most)| {
-            most.is_none_or(|most| spent.saturating_add(aside) <= most)
+        let limits = self.allowance.limits().into_iter().zip(now.0);
+        sums.zip(limits).all(|((spent, aside), (most, now))| {
+            now == 0 || most.is_none_or(|most| spent.saturating_add(aside) <= most)
         })
     }
 
@@ -315,7 +315,7 @@ impl Account {
 
 impl Allowance {
     fn limits(&self) -> [Option<u64>; 4] {
-        let (time, money) = (self.time.map(millis), self.money.map(|money| money.0));
+        let (time, money) = (self.time.map(whole_ms), self.money.map(|money| money.0));
         [time, self.target_calls, self.tokens, money]
     }
 }
@@ -344,8 +344,4 @@ impl Amounts {
     pub(super) fn any(self) -> bool {
         self.0 != [0; 4]
     }
-}
-
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use spechop_types::whole_ms;
 
-use super::book::{Amounts, millis};
+use super::book::Amounts;
 
 /// The version of everything that is written.
 const FORMAT: u64 = 1;
@@ -110,7 +111,7 @@ impl Cell {
             name != me && (row.spent.any() || row.aside.any() && row.until > now)
         });
         if spent.any() || aside.any() {
-            let until = now.saturating_add(millis(WORD));
+            let until = now.saturating_add(whole_ms(WORD));
             rows.insert(
                 me.to_owned(),
                 Row {
@@ -136,17 +137,17 @@ impl Cell {
         if self.rows.is_empty() {
             return WORD;
         }
-        let ends = self.since.saturating_add(millis(period));
+        let ends = self.since.saturating_add(whole_ms(period));
         Duration::from_millis(ends.saturating_sub(now)).max(WORD) + WORD
     }
 
     /// Whether it was written by a clock that is far ahead, which says nothing of when a period began.
     fn is_to_come(&self, now: u64) -> bool {
-        self.since > now.saturating_add(millis(WORD))
+        self.since > now.saturating_add(whole_ms(WORD))
     }
 
     fn is_over(&self, now: u64, period: Duration) -> bool {
-        now.saturating_sub(self.since) >= millis(period)
+        now.saturating_sub(self.since) >= whole_ms(period)
     }
 }
 
@@ -176,24 +177,24 @@ mod tests {
         assert_eq!(told("b", start + 9), (Some(start), 3, 2));
         assert_eq!(told("c", start + 9), (Some(start), 7, 2));
         // The word of a runs out. What it has spent stays spent until the period is over.
-        assert_eq!(told("c", start + millis(WORD)), (Some(start), 7, 0));
-        assert_eq!(told("c", start + millis(HOUR)), (None, 0, 0));
+        assert_eq!(told("c", start + whole_ms(WORD)), (Some(start), 7, 0));
+        assert_eq!(told("c", start + whole_ms(HOUR)), (None, 0, 0));
         // It was written by a clock that was ahead: what was spent counts, and nobody begins anew for it.
-        assert_eq!(told("c", start - millis(WORD)), (Some(start), 7, 2));
-        let early = start - millis(WORD) - 1;
+        assert_eq!(told("c", start - whole_ms(WORD)), (Some(start), 7, 2));
+        let early = start - whole_ms(WORD) - 1;
         assert_eq!(told("c", early), (None, 7, 2));
         // The next to write says when it began, so that it ends.
         let set = cell.with("c", early, (none, none), early, HOUR);
         assert_eq!(set.others("c", early, HOUR).since, Some(early));
         assert_eq!(set.others("c", early, HOUR).spent, calls(7));
-        let spent = set.others("c", early + millis(HOUR), HOUR).spent;
+        let spent = set.others("c", early + whole_ms(HOUR), HOUR).spent;
         assert_eq!(spent, none);
     }
 
     #[test]
     fn a_new_period_forgets_what_was_spent_and_not_what_is_open() {
         let (start, none) = (1_000_000, Amounts::default());
-        let end = start + millis(HOUR);
+        let end = start + whole_ms(HOUR);
         let cell = Cell::new(start).with("gone", start, (calls(3), calls(9)), start, HOUR);
         let cell = cell.with("a", start, (calls(3), calls(2)), end - 1, HOUR);
         let next = cell.with("b", end + 7, (none, calls(1)), end + 7, HOUR);

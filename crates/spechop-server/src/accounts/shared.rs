@@ -24,13 +24,14 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use spechop_ports::{PortError, SharedCells, Swapped};
-use spechop_types::Tenant;
+use spechop_types::{Tenant, with_causes};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Accounts;
 use super::book::{Amounts, Book, Elsewhere, Grant, Shortage};
 use super::cell::{Cell, WORD};
+use crate::outage::Outage;
 use clock::Clock;
 
 /// How long what was heard is good enough to refuse somebody.
@@ -54,7 +55,7 @@ pub(crate) struct Shared {
     /// Whose rows are to be written.
     due: Mutex<HashSet<Tenant>>,
     is_due: Notify,
-    trouble: Mutex<Trouble>,
+    outage: Outage,
     counts: SharedCounts,
 }
 
@@ -81,13 +82,6 @@ struct Heard {
     at: Option<Instant>,
 }
 
-#[derive(Default)]
-struct Trouble {
-    /// Nobody is asked before.
-    paused_until: Option<Instant>,
-    is_told: bool,
-}
-
 impl Shared {
     pub(crate) fn new(cells: Arc<dyn SharedCells>, counts: SharedCounts) -> Self {
         Self::by(Clock::new(SystemTime::now), cells, counts)
@@ -102,7 +96,7 @@ impl Shared {
             heard: Mutex::default(),
             due: Mutex::default(),
             is_due: Notify::new(),
-            trouble: Mutex::default(),
+            outage: Outage::with_pause(PAUSE),
             counts,
         }
     }
@@ -130,7 +124,7 @@ impl Shared {
                 let lasts = offer.keep(self.clock.wall(now), period);
                 (granted, offer, lasts)
             };
-            if self.is_paused(now) {
+            if self.outage.paused().is_some() {
                 return granted;
             }
             if let Err(shortage) = granted {
@@ -224,7 +218,7 @@ impl Shared {
         self.clock.check();
         for _ in 0..TRIES {
             let now = Instant::now();
-            if self.is_paused(now) {
+            if self.outage.paused().is_some() {
                 return false;
             }
             let (offer, lasts) = {
@@ -334,20 +328,13 @@ impl Shared {
             .retain(|tenant, slot| Arc::strong_count(slot) > 1 || book.own(tenant).is_some());
     }
 
-    fn is_paused(&self, now: Instant) -> bool {
-        let trouble = self.trouble.lock();
-        trouble.paused_until.is_some_and(|until| now < until)
-    }
-
     fn failed(&self, error: Option<&PortError>) {
         self.count(FAILED);
-        let mut trouble = self.trouble.lock();
-        trouble.paused_until = Some(Instant::now() + PAUSE);
-        if !std::mem::replace(&mut trouble.is_told, true) {
-            let reason = error.map_or_else(
-                || "other servers were always faster".to_owned(),
-                |error| crate::status::chain(error),
-            );
+        let reason = error.map_or_else(
+            || "other servers were always faster".to_owned(),
+            |error| with_causes(error),
+        );
+        if self.outage.fails(&reason).is_none() {
             tracing::warn!(
                 reason,
                 "shared accounts cannot be agreed upon: this server keeps to the allowance by itself"
@@ -356,9 +343,7 @@ impl Shared {
     }
 
     fn answers(&self) {
-        let mut trouble = self.trouble.lock();
-        trouble.paused_until = None;
-        if std::mem::take(&mut trouble.is_told) {
+        if self.outage.works() {
             tracing::info!("shared accounts are agreed upon again");
         }
     }

@@ -106,7 +106,8 @@ async fn whoever_wants_nothing_of_a_kind_needs_nothing_of_it() {
     // Nor does it matter whether the rest is set aside or spent.
     let mut all = due(1);
     all.elapsed = Duration::from_secs(10);
-    (all.tokens_lost, all.money_lost) = (10, Money(10));
+    // It cost more than was set aside for it.
+    (all.tokens_lost, all.money_lost) = (11, Money(10));
     question.unanswered(&all);
     drop(question);
     look_up.looked_up(1);

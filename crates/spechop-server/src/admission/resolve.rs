@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use spechop_agent::{Cost, Usage};
 use spechop_ports::{Call, Lane, RewriteRequest, Turn};
-use spechop_types::{Chance, Price, Question, Tokens};
+use spechop_types::{Chance, Price, Question, Tokens, with_causes};
 use tokio::time::{Instant, timeout_at};
 
 use super::Admitted;
-use crate::status::chain;
 
 /// The longest that a client waits before its question begins.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,7 +104,7 @@ impl Admitted {
         budget.money = budget.money.map(|money| money.minus(cost.money));
         let question = match rewritten {
             Ok(Ok(rewritten)) => rewritten.question,
-            Ok(Err(error)) => return failed(chain(&error)),
+            Ok(Err(error)) => return failed(with_causes(&error)),
             Err(_) => {
                 return failed(format!(
                     "it took longer than {:.1} s",

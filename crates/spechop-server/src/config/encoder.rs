@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use spechop_ports::physical_cores;
 use spechop_web::{EmbeddingForm, HttpEncoderOptions};
 
 use super::keys::Keys;
@@ -28,7 +29,10 @@ pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
         Some(options) => EncoderKind::Http(Box::new(options)),
         None => {
             must_be_pulled(keys, "encoder.dir", &dir, "encoder");
-            EncoderKind::Onnx { dir, threads }
+            EncoderKind::Onnx {
+                dir,
+                threads: threads.unwrap_or_else(physical_cores),
+            }
         }
     };
     let queries_kept = keys.size("encoder.queries_kept");
@@ -77,14 +81,13 @@ mod tests {
 
     /// An encoder behind HTTP as these lines describe it, or what is wrong with them.
     fn read(lines: &str) -> Result<HttpEncoderOptions, Vec<String>> {
-        let env = Env::default();
-        let table = format!("[encoder]\nkind = \"tei\"\nmodel = \"m\"\n{lines}");
-        let mut keys = Keys::new([], &env, "c.toml".into(), table.parse().unwrap());
-        let read = encoder(&mut keys, Path::new("data"), &env);
-        let mistakes = keys.finish();
-        match read.kind {
-            EncoderKind::Http(options) if mistakes.is_empty() => Ok(*options),
-            _ => Err(mistakes.iter().map(ToString::to_string).collect()),
+        let file = format!("[encoder]\nkind = \"tei\"\nmodel = \"m\"\n{lines}");
+        let read = Keys::meaning(&file, &[], |keys, env| {
+            encoder(keys, Path::new("data"), env)
+        });
+        match read?.kind {
+            EncoderKind::Http(options) => Ok(*options),
+            other => panic!("{other:?}"),
         }
     }
 

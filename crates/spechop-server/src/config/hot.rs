@@ -55,20 +55,12 @@ pub(super) fn hot_traffic(keys: &mut Keys<'_>, state_dir: &Path) -> HotTraffic {
 
 #[cfg(test)]
 mod tests {
-    use crate::Env;
-
     use super::*;
 
     fn read(section: &str) -> Result<HotTraffic, Vec<String>> {
-        let env = Env::default();
-        let table = toml::from_str(&format!("[speculator]\n{section}")).unwrap();
-        let mut keys = Keys::new([], &env, "c.toml".into(), table);
-        let hot = hot_traffic(&mut keys, Path::new("/data"));
-        let mistakes = keys.finish();
-        match mistakes.is_empty() {
-            true => Ok(hot),
-            false => Err(mistakes.iter().map(ToString::to_string).collect()),
-        }
+        Keys::meaning(&format!("[speculator]\n{section}"), &[], |keys, _| {
+            hot_traffic(keys, Path::new("/data"))
+        })
     }
 
     #[test]

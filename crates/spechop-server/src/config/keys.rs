@@ -66,6 +66,24 @@ impl<'a> Keys<'a> {
         Self::of(flags, env, file, written)
     }
 
+    /// A part of what this file means with these variables of the environment, or the mistakes in it.
+    #[cfg(test)]
+    pub(super) fn meaning<T>(
+        file: &str,
+        variables: &[(&str, &str)],
+        read: impl FnOnce(&mut Keys<'_>, &Env) -> T,
+    ) -> Result<T, Vec<String>> {
+        let env: Env = variables.iter().copied().collect();
+        let table = toml::from_str(file).unwrap();
+        let mut keys = Keys::new([], &env, "c.toml".into(), table);
+        let part = read(&mut keys, &env);
+        let mistakes = keys.finish();
+        match mistakes.is_empty() {
+            true => Ok(part),
+            false => Err(mistakes.iter().map(ToString::to_string).collect()),
+        }
+    }
+
     /// The same, with the settings of the file by their paths.
     pub(super) fn of(
         flags: impl IntoIterator<Item = (String, String, String)>,

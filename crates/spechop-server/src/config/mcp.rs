@@ -118,21 +118,12 @@ fn ahead(keys: &mut Keys<'_>) -> Ahead {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     /// The options of a section, or its mistakes.
     fn read(text: &str, variables: &[(&str, &str)]) -> Result<McpOptions, Vec<String>> {
-        let table = format!("[target.mcp]\n{text}").parse().unwrap();
-        let env: Env = variables.iter().copied().collect();
-        let mut keys = Keys::new([], &env, PathBuf::from("c.toml"), table);
-        let options = mcp(&mut keys, &env, true);
-        let mistakes = keys.finish();
-        match mistakes.is_empty() {
-            true => Ok(options),
-            false => Err(mistakes.iter().map(ToString::to_string).collect()),
-        }
+        let file = format!("[target.mcp]\n{text}");
+        Keys::meaning(&file, variables, |keys, env| mcp(keys, env, true))
     }
 
     const KEY: (&str, &str) = ("NOTES_KEY", "secret-1");

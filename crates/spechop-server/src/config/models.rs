@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle, physical_cores};
+use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_ports::physical_cores;
 
 use super::keys::{Keys, Source};
 use super::read::{must_be_pulled, must_exist};
@@ -49,11 +50,11 @@ pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &
             };
         }
     }
-    spans(keys, "reader", data)
+    spans(keys, "reader", data, physical_cores())
 }
 
-/// The small reader of a section.
-fn spans(keys: &mut Keys<'_>, section: &str, data: &Path) -> Reader {
+/// The small reader of a section, on so many cores if the section does not say how many threads it has.
+fn spans(keys: &mut Keys<'_>, section: &str, data: &Path, cores: NonZeroUsize) -> Reader {
     let key = |name: &str| format!("{section}.{name}");
     let dir = small_reader(keys, section, data);
     // The other keys of the section are of no use, but they may be wrong.
@@ -61,7 +62,7 @@ fn spans(keys: &mut Keys<'_>, section: &str, data: &Path) -> Reader {
     must_be_pulled(keys, &key("dir"), &dir, READER);
     Reader::Spans {
         dir,
-        threads: keys.count_if(&key("threads")),
+        threads: keys.count_if(&key("threads")).unwrap_or(cores),
     }
 }
 
@@ -86,14 +87,11 @@ fn guesser(
         None => small_is_there && !matches!(reader, Reader::Spans { .. }),
     };
     if small {
-        let mut small = spans(keys, SECTION, data);
-        if let Reader::Spans { threads, .. } = &mut small
-            && let Some(model) = reader.local(generator)
-        {
-            let left = left_beside(model.threads_each(), physical_cores());
-            threads.get_or_insert(left);
-        }
-        return small;
+        let cores = match reader.local(generator) {
+            Some(model) => left_beside(model.threads_each(), physical_cores()),
+            None => physical_cores(),
+        };
+        return spans(keys, SECTION, data, cores);
     }
     match model(keys, SECTION, data, env) {
         Some(model) => Reader::Model(model),
@@ -102,8 +100,8 @@ fn guesser(
 }
 
 /// The cores that a reading leaves idle, or one. A guess beside it starts only if all of its threads find one.
-fn left_beside(threads: u32, cores: u32) -> NonZeroUsize {
-    let left = cores.saturating_sub(threads) as usize;
+fn left_beside(threads: u32, cores: NonZeroUsize) -> NonZeroUsize {
+    let left = cores.get().saturating_sub(threads as usize);
     NonZeroUsize::new(left).unwrap_or(NonZeroUsize::MIN)
 }
 
@@ -220,7 +218,7 @@ pub(super) fn local(
     };
     let named_threads = keys.small_if(&key("threads")).and_then(NonZeroU32::new);
     let threads = named_threads.or(threads);
-    let cores = physical_cores();
+    let cores = u32::try_from(physical_cores().get()).unwrap_or(u32::MAX);
     let workers = workers(keys, &key("workers"), threads, cores);
     LocalModelOptions {
         adapter,
@@ -428,15 +426,14 @@ mod tests {
                 Err("expected \"auto\" or a whole number, at least 1, found \"many\""),
             ),
         ] {
-            let env = Env::default();
-            let table = format!("[generator]\n{written}").parse().unwrap();
-            let mut keys = Keys::new([], &env, "c.toml".into(), table);
+            let file = format!("[generator]\n{written}");
             let threads = NonZeroU32::new(threads);
-            let workers = workers(&mut keys, "generator.workers", threads, cores);
-            let mistakes = keys.finish();
+            let read = Keys::meaning(&file, &[], |keys, _| {
+                workers(keys, "generator.workers", threads, cores).get()
+            });
             match expected {
-                Ok(expected) => assert_eq!((workers.get(), mistakes.len()), (expected, 0)),
-                Err(expected) => assert_eq!(mistakes[0].problem, expected),
+                Ok(expected) => assert_eq!(read, Ok(expected)),
+                Err(expected) => assert!(read.unwrap_err()[0].ends_with(expected)),
             }
         }
     }
@@ -458,15 +455,14 @@ mod tests {
                 ),
             ),
         ] {
-            let env = Env::default();
-            let table = format!("[generator]\n{written}").parse().unwrap();
-            let mut keys = Keys::new([], &env, "c.toml".into(), table);
+            let file = format!("[generator]\n{written}");
             let workers = NonZeroU32::new(workers).unwrap();
-            let sequences = sequences(&mut keys, "generator.sequences", workers, cores);
-            let mistakes = keys.finish();
+            let read = Keys::meaning(&file, &[], |keys, _| {
+                sequences(keys, "generator.sequences", workers, cores)
+            });
             match expected {
-                Ok(expected) => assert_eq!((sequences, mistakes.len()), (expected, 0)),
-                Err(expected) => assert_eq!(mistakes[0].problem, expected),
+                Ok(expected) => assert_eq!(read, Ok(expected)),
+                Err(expected) => assert!(read.unwrap_err()[0].ends_with(expected)),
             }
         }
     }

@@ -108,14 +108,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<(Option<Otlp>, Audit), Vec<String>> {
-        let env = Env::default();
-        let mut keys = Keys::new([], &env, "c.toml".into(), toml::from_str(text).unwrap());
-        let read = (otlp(&mut keys), audit(&mut keys));
-        let mistakes = keys.finish();
-        match mistakes.is_empty() {
-            true => Ok(read),
-            false => Err(mistakes.iter().map(ToString::to_string).collect()),
-        }
+        Keys::meaning(text, &[], |keys, _| (otlp(keys), audit(keys)))
     }
 
     #[test]

@@ -134,15 +134,11 @@ mod tests {
 
     /// What a section means, or the mistakes in it.
     fn read(section: &str, key: Option<&str>, is_used: bool) -> Result<Qdrant, Vec<String>> {
-        let env: Env = key.into_iter().map(|key| ("QDRANT_KEY", key)).collect();
-        let table = toml::from_str(&format!("[qdrant]\n{section}")).unwrap();
-        let mut keys = Keys::new([], &env, "c.toml".into(), table);
-        let read = qdrant(&mut keys, &env, is_used);
-        let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
-        match mistakes.is_empty() {
-            true => Ok(read),
-            false => Err(mistakes),
-        }
+        let file = format!("[qdrant]\n{section}");
+        let key = key.map(|key| ("QDRANT_KEY", key));
+        Keys::meaning(&file, key.as_slice(), |keys, env| {
+            qdrant(keys, env, is_used)
+        })
     }
 
     #[test]
@@ -173,15 +169,10 @@ mod tests {
 
     /// The memory that a file describes.
     fn shared(text: &str, target: &Target) -> Result<Option<SharedMemory>, Vec<String>> {
-        let env = Env::default();
-        let mut keys = Keys::new([], &env, "c.toml".into(), toml::from_str(text).unwrap());
-        qdrant(&mut keys, &env, false);
-        let read = shared_memory(&mut keys, &env, target);
-        let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
-        match mistakes.is_empty() {
-            true => Ok(read),
-            false => Err(mistakes),
-        }
+        Keys::meaning(text, &[], |keys, env| {
+            qdrant(keys, env, false);
+            shared_memory(keys, env, target)
+        })
     }
 
     #[test]

@@ -204,13 +204,14 @@ fn check_index(keys: &mut Keys<'_>, config: &Config) {
     }
 }
 
-/// Where `spechop index build` puts an index, and the server looks for one, if nobody says where.
+/// Where `spechop index build` puts an index if nobody says where.
 pub fn default_index_dir(data: &Path) -> PathBuf {
     data.join("indexes/default")
 }
 
-/// The default index; if there is none, that of the demo, if it is there.
-fn served_index_dir(data: &Path) -> PathBuf {
+/// Where an index is looked for if nobody says where: the default one; if there is none, that of the demo, if it
+/// is there.
+pub fn served_index_dir(data: &Path) -> PathBuf {
     let own = default_index_dir(data);
     let demo = data.join("indexes/demo");
     if !own.exists() && demo.exists() {

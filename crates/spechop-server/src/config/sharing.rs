@@ -58,15 +58,8 @@ mod tests {
 
     /// What a section means, or the mistakes in it.
     fn read(section: &str) -> Result<Option<RedisOptions>, Vec<String>> {
-        let env: Env = [("REDIS_PASSWORD", "kept-to-itself")].into_iter().collect();
-        let table = toml::from_str(&format!("[tenant.redis]\n{section}")).unwrap();
-        let mut keys = Keys::new([], &env, "c.toml".into(), table);
-        let read = shared(&mut keys, &env);
-        let mistakes: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
-        match mistakes.is_empty() {
-            true => Ok(read),
-            false => Err(mistakes),
-        }
+        let variables = [("REDIS_PASSWORD", "kept-to-itself")];
+        Keys::meaning(&format!("[tenant.redis]\n{section}"), &variables, shared)
     }
 
     #[test]

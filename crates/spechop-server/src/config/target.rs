@@ -4,16 +4,13 @@
 use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_mcp::McpOptions;
 use spechop_sched::{Limits, Rate};
 use spechop_web::page::PageOptions;
-use spechop_web::search::{
-    BreakerOptions, brave::BraveOptions, duckduckgo::DuckDuckGoOptions,
-    mediawiki::MediaWikiOptions, searxng::SearxngOptions, serper::SerperOptions,
-    tavily::TavilyOptions,
-};
+use spechop_web::search::{BreakerOptions, EngineKind, SearchEngine};
 use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, Proxy, WebOptions};
 
 use super::Scheduler;
@@ -61,12 +58,10 @@ impl Target {
         match self {
             Self::Index => "index".to_owned(),
             Self::Web(web) => {
-                let engines = web
-                    .providers
-                    .iter()
-                    .map(|provider| provider.engine.endpoint());
-                let engines =
-                    engines.map(|endpoint| format!("{} {}", endpoint.name, endpoint.base_url));
+                let engines = web.providers.iter().map(|provider| {
+                    let Endpoint { name, base_url, .. } = &provider.engine.endpoint;
+                    format!("{name} {base_url}")
+                });
                 format!("web {}", engines.collect::<Vec<_>>().join(", "))
             }
             Self::Http(options) => format!("http {}", options.service.endpoint.base_url),
@@ -98,46 +93,6 @@ pub struct Provider {
     pub engine: SearchEngine,
     /// The limits of its searches.
     pub lanes: Limits,
-}
-
-/// The search providers that there are.
-#[derive(Clone, Debug)]
-pub enum SearchEngine {
-    /// An operator's own metasearch.
-    Searxng(SearxngOptions),
-    /// DuckDuckGo's page for browsers without scripts: the paper's.
-    DuckDuckGo(DuckDuckGoOptions),
-    /// Brave's API.
-    Brave(BraveOptions),
-    /// Tavily's API.
-    Tavily(TavilyOptions),
-    /// Serper's API.
-    Serper(SerperOptions),
-    /// Wikipedia, or another wiki.
-    MediaWiki(MediaWikiOptions),
-}
-
-impl SearchEngine {
-    /// Where it is asked.
-    pub(crate) fn base_url(&self) -> &str {
-        &self.endpoint().base_url
-    }
-
-    /// Whether it is asked through a proxy.
-    pub(crate) fn is_proxied(&self) -> bool {
-        self.endpoint().proxy.is_some()
-    }
-
-    fn endpoint(&self) -> &Endpoint {
-        match self {
-            Self::Searxng(options) => &options.endpoint,
-            Self::DuckDuckGo(options) => &options.endpoint,
-            Self::Brave(options) => &options.endpoint,
-            Self::Tavily(options) => &options.endpoint,
-            Self::Serper(options) => &options.endpoint,
-            Self::MediaWiki(options) => &options.endpoint,
-        }
-    }
 }
 
 /// Searches at once; what a provider allows is its own business.
@@ -219,8 +174,9 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     let mut known = providers(keys, env, &pages, is_used.then_some(&names[..]));
     let mut providers = Vec::new();
     for name in &names {
-        match known.iter().position(|(known, _)| known == name) {
-            Some(at) => providers.push(known.swap_remove(at).1),
+        let is_it = |provider: &Provider| *provider.engine.endpoint.name == **name;
+        match known.iter().position(is_it) {
+            Some(at) => providers.push(known.swap_remove(at)),
             None => {
                 let problem = format!("{name:?} is no search provider, or is there twice");
                 keys.mistake("web.providers", problem);
@@ -242,7 +198,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
             rank_time: keys.millis("web.rank_ms_max"),
             lexical_weight: keys.number("web.lexical_weight").unwrap_or_default() as f32,
             // Reading the last page takes a moment.
-            pages_time: Duration::from_millis(pages.limit_ms + 100),
+            pages_time: pages.limit + Duration::from_millis(100),
         },
         pages,
         kept: CacheOptions {
@@ -293,87 +249,76 @@ fn breaker(keys: &mut Keys<'_>) -> BreakerOptions {
     }
 }
 
-/// Every provider under its name: it is told who asks as the sites of `pages` are, on the same way. What it lacks is a
-/// mistake only if it is used.
+/// Every provider. What one lacks is a mistake only if it is `used`.
 fn providers(
     keys: &mut Keys<'_>,
     env: &Env,
     pages: &PageOptions,
     used: Option<&[String]>,
-) -> Vec<(&'static str, Provider)> {
-    let endpoint = |keys: &mut Keys<'_>, usual: &Endpoint, wants_key: bool| {
-        let name: &str = &usual.name;
-        let key = |what: &str| format!("web.{name}.{what}");
-        let is_used = used.is_some_and(|used| used.iter().any(|other| other == name));
-        let mut endpoint = usual.clone();
-        if let Some(url) = keys.text(&key("url")) {
-            endpoint.base_url = url;
-        }
-        let variable = keys.text(&key("api_key_env"));
-        if is_used {
-            if wants_key && variable.is_none() {
-                keys.mistake(&key("api_key_env"), format!("{name} wants a key"));
-            }
-            endpoint.key =
-                variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
-        }
-        endpoint.time_limit = keys.millis(&key("ms_max"));
-        endpoint.user_agent = Some(pages.user_agent.clone());
-        endpoint.contact.clone_from(&pages.contact);
-        let is_direct = keys.switch(&key("direct"));
-        endpoint.proxy = pages.proxy.clone().filter(|_| !is_direct);
-        if is_used {
-            must_be_usable(keys, &format!("web.{name}"), &endpoint);
-        }
-        endpoint
-    };
-    let searxng = SearxngOptions::default();
-    let searxng = SearxngOptions {
-        endpoint: endpoint(keys, &searxng.endpoint, false),
-        engines: keys.text("web.searxng.engines"),
-        language: keys.text("web.searxng.language"),
-    };
-    let duckduckgo = DuckDuckGoOptions::default();
-    let duckduckgo = DuckDuckGoOptions {
-        endpoint: endpoint(keys, &duckduckgo.endpoint, false),
-        region: keys.text("web.duckduckgo.region").unwrap_or_default(),
-    };
-    let brave = BraveOptions::default();
-    let brave = BraveOptions {
-        endpoint: endpoint(keys, &brave.endpoint, true),
-    };
-    let tavily = TavilyOptions::default();
-    let tavily = TavilyOptions {
-        endpoint: endpoint(keys, &tavily.endpoint, true),
-        text_chars_max: pages.text_chars_max,
-        ..tavily
-    };
-    let serper = SerperOptions::default();
-    let serper = SerperOptions {
-        endpoint: endpoint(keys, &serper.endpoint, true),
-    };
-    let mediawiki = MediaWikiOptions::default();
-    let mediawiki = MediaWikiOptions {
-        endpoint: endpoint(keys, &mediawiki.endpoint, false),
-        text_chars_max: pages.text_chars_max,
-        ..mediawiki
-    };
+) -> Vec<Provider> {
     let slow = Rate::per_second(DUCKDUCKGO_PER_SECOND, NonZeroU32::MIN).ok();
+    let text_chars_max = pages.text_chars_max;
     [
-        ("searxng", SearchEngine::Searxng(searxng), SEARCHES, None),
-        ("duckduckgo", SearchEngine::DuckDuckGo(duckduckgo), 1, slow),
-        ("brave", SearchEngine::Brave(brave), SEARCHES, None),
-        ("tavily", SearchEngine::Tavily(tavily), SEARCHES, None),
-        ("serper", SearchEngine::Serper(serper), SEARCHES, None),
-        // It asks for one request after the other.
-        ("mediawiki", SearchEngine::MediaWiki(mediawiki), 1, None),
+        EngineKind::Searxng {
+            engines: keys.text("web.searxng.engines"),
+            language: keys.text("web.searxng.language"),
+        },
+        EngineKind::DuckDuckGo {
+            region: keys.text("web.duckduckgo.region").unwrap_or_default(),
+        },
+        EngineKind::Brave,
+        EngineKind::Tavily { text_chars_max },
+        EngineKind::Serper,
+        EngineKind::MediaWiki { text_chars_max },
     ]
     .into_iter()
-    .map(|(name, engine, at_once, rate)| {
-        let lanes = lanes_at(keys, name, at_once, rate);
-        (name, Provider { engine, lanes })
+    .map(|kind| {
+        let (at_once, rate) = match kind {
+            EngineKind::DuckDuckGo { .. } => (1, slow),
+            // It asks for one request after the other.
+            EngineKind::MediaWiki { .. } => (1, None),
+            _ => (SEARCHES, None),
+        };
+        let mut engine = SearchEngine::new(kind);
+        ask_at(keys, env, pages, used, &mut engine);
+        let lanes = lanes_at(keys, &engine.endpoint.name, at_once, rate);
+        Provider { engine, lanes }
     })
     .collect()
+}
+
+/// Where and how an engine is asked: it is told who asks as the sites of `pages` are, on the same way.
+fn ask_at(
+    keys: &mut Keys<'_>,
+    env: &Env,
+    pages: &PageOptions,
+    used: Option<&[String]>,
+    engine: &mut SearchEngine,
+) {
+    let wants_key = engine.kind.wants_key();
+    let endpoint = &mut engine.endpoint;
+    let name = Arc::clone(&endpoint.name);
+    let key = |what: &str| format!("web.{name}.{what}");
+    let is_used = used.is_some_and(|used| used.iter().any(|other| **other == *name));
+    if let Some(url) = keys.text(&key("url")) {
+        endpoint.base_url = url;
+    }
+    let variable = keys.text(&key("api_key_env"));
+    if is_used {
+        if wants_key && variable.is_none() {
+            keys.mistake(&key("api_key_env"), format!("{name} wants a key"));
+        }
+        endpoint.key =
+            variable.and_then(|variable| api_key(keys, &key("api_key_env"), &variable, env));
+    }
+    endpoint.time_limit = keys.millis(&key("ms_max"));
+    endpoint.user_agent = Some(pages.user_agent.clone());
+    endpoint.contact.clone_from(&pages.contact);
+    let is_direct = keys.switch(&key("direct"));
+    endpoint.proxy = pages.proxy.clone().filter(|_| !is_direct);
+    if is_used {
+        must_be_usable(keys, &format!("web.{name}"), endpoint);
+    }
 }
 
 fn pages(keys: &mut Keys<'_>) -> PageOptions {
@@ -388,7 +333,7 @@ fn pages(keys: &mut Keys<'_>) -> PageOptions {
         ports.iter().filter_map(port).collect()
     });
     PageOptions {
-        limit_ms: keys.integer("web.page_ms_max").unwrap_or_default(),
+        limit: keys.millis("web.page_ms_max"),
         body_bytes_max: keys.size("web.page_bytes_max"),
         text_chars_max: keys.size("web.page_chars_max"),
         robots: keys.switch("web.robots"),

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use secrecy::ExposeSecret;
-use spechop_llm::{PromptStyle, physical_cores};
+use spechop_llm::PromptStyle;
+use spechop_ports::physical_cores;
 use spechop_sched::Grade;
 use spechop_types::Tenant;
 use spechop_types::VerifierMode;
@@ -185,8 +186,8 @@ fn a_policy_is_checked_at_the_start_with_every_mistake() {
 #[test]
 fn a_guess_finds_cores_beside_a_model_that_reads() {
     let home = Home::new();
-    let cores = physical_cores() as usize;
-    let beside_one = Some(cores.saturating_sub(1).max(1));
+    let cores = physical_cores().get();
+    let beside_one = cores.saturating_sub(1).max(1);
     let local = "kind = \"local\"\nthreads = 1\nworkers = 2\n";
     for (toml, expected) in [
         (format!("[reader]\n{local}"), beside_one),
@@ -196,25 +197,22 @@ fn a_guess_finds_cores_beside_a_model_that_reads() {
         ),
         (
             format!("[reader]\n{local}[speculator.model]\nthreads = 3"),
-            Some(3),
+            3,
         ),
         // It reads all cores full: there is nothing to be had.
-        (
-            format!("[reader]\nkind = \"local\"\nthreads = {cores}"),
-            Some(1),
-        ),
+        (format!("[reader]\nkind = \"local\"\nthreads = {cores}"), 1),
         // Elsewhere it takes none.
         (
             "[reader]\nkind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"".to_owned(),
-            None,
+            cores,
         ),
-        ("[speculator.model]\nkind = \"spans\"".to_owned(), None),
+        ("[speculator.model]\nkind = \"spans\"".to_owned(), cores),
     ] {
         let config = home.read(&toml, &[], &[]).unwrap();
         let Reader::Spans { threads, .. } = config.speculator.model else {
             unreachable!("{toml}");
         };
-        assert_eq!(threads.map(NonZeroUsize::get), expected, "{toml}");
+        assert_eq!(threads.get(), expected, "{toml}");
     }
 }
 

@@ -9,7 +9,7 @@ use spechop_proto as wire;
 use spechop_proto::json::WrongField;
 use spechop_sim::{Rules, WhatIf, what_if_while};
 use spechop_theory::Interval;
-use spechop_types::{AnswerOptions, Owned};
+use spechop_types::{AnswerOptions, Owned, ms};
 use tonic::{Request, Response, Status};
 use tonic_types::FieldViolation;
 
@@ -89,7 +89,7 @@ impl wire::admin_server::Admin for Admin {
         let mut policy = questions.simulated(&options);
         policy.plan_ahead &= policy.salvages();
         let free = Free::of(&options);
-        let orphan_ms = questions.salvage_time.as_secs_f64() * 1000.0;
+        let orphan_ms = ms(questions.salvage_time);
         // Thousands of simulated questions: not on a thread that others wait for.
         let played = self.state.simulations.run(move |wanted| {
             let guess_chance = tunings.guess_chance(&tuning);

@@ -2,8 +2,7 @@
 //!
 //! It waits for the answer. A server that asks for keys cannot be asked this way: a form cannot show one.
 
-use std::fmt::Write;
-
+use askama::Template;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -20,7 +19,7 @@ use super::House;
 use crate::admission::Admission;
 use crate::caller::caller;
 use crate::events;
-use crate::html::{Page, escaped, is_web};
+use crate::html::{Page, is_web};
 use crate::links::has_page;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
@@ -35,16 +34,18 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
     let ask = post(async move |head: Parts, body: Bytes| {
         let answered = answer(&admission, &head, &body).await;
         let shows_passages = admission.state().toolbox.passages.is_some();
-        let (status, title, body) = match &answered {
-            Ok((question, answer)) => (StatusCode::OK, &**question, told(answer, shows_passages)),
-            Err(error) => (error.status(), "No answer", refused(error)),
-        };
-        let page = Page {
+        let page = |status| Page {
             status,
             policy: POLICY,
             up: "",
         };
-        ([(CACHE_CONTROL, "no-store")], page.of(title, &body)).into_response()
+        let shown = match &answered {
+            Ok((question, answer)) => {
+                page(StatusCode::OK).of(question, &told(answer, shows_passages))
+            }
+            Err(error) => page(error.status()).of("No answer", &refused(error)),
+        };
+        ([(CACHE_CONTROL, "no-store")], shown).into_response()
     });
     // The transport has seen to it.
     house.add(Door::form("/ask"), ask.layer(DefaultBodyLimit::disable()));
@@ -105,13 +106,51 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
     }
 }
 
-/// An answer as HTML.
-fn told(answer: &AskResponse, shows_passages: bool) -> String {
+/// An answer, with the hops and the passages that it rests on.
+#[derive(Template)]
+#[template(path = "answer.html")]
+struct Told<'a> {
+    answer: &'a str,
+    /// The answer that was not sure enough to be given.
+    withheld: Option<&'a str>,
+    /// How likely the answer is right, if that is known.
+    percent: Option<f64>,
+    seconds: f64,
+    rows: Vec<Row<'a>>,
+    cited: Vec<Cited<'a>>,
+}
+
+/// A hop.
+struct Row<'a> {
+    question: &'a str,
+    answer: &'a str,
+    /// The passage that it rests on, counted from 1.
+    passage: Option<usize>,
+    how: &'static str,
+    segment_s: f64,
+    target_s: f64,
+}
+
+/// A passage.
+struct Cited<'a> {
+    title: &'a str,
+    text: &'a str,
+    /// Where all of it is, if this server or the web has it.
+    href: Option<String>,
+}
+
+/// The server gave no answer.
+#[derive(Template)]
+#[template(path = "refused.html")]
+struct Refused<'a> {
+    why: &'a str,
+    again_s: Option<f64>,
+}
+
+fn told(answer: &AskResponse, shows_passages: bool) -> Told<'_> {
     let mut cited: Vec<&Passage> = Vec::new();
-    let mut rows = String::new();
-    for (hop, n) in answer.hops.iter().zip(1..) {
-        let mut refs = String::new();
-        if let Some(passage) = hop.cited().into_iter().next() {
+    let rows = answer.hops.iter().map(|hop| {
+        let passage = hop.cited().into_iter().next().map(|passage| {
             // Two texts may have one name: clients leave some.
             let known = cited.iter().position(|known| {
                 known.passage_id == passage.passage_id && known.text == passage.text
@@ -120,59 +159,37 @@ fn told(answer: &AskResponse, shows_passages: bool) -> String {
                 cited.push(passage);
                 cited.len() - 1
             });
-            refs = format!(" <a href=\"#passage-{0}\">[{0}]</a>", at + 1);
-        }
-        let how = match hop.kind() {
-            CommitKind::Accepted => "guessed, and the guess was right",
-            CommitKind::Rejected => "looked up: the guess was wrong",
-            CommitKind::Observed | CommitKind::Unspecified => "looked up",
-        };
+            at + 1
+        });
         let times = hop.times.unwrap_or_default();
-        let s = |ms: f64| format!("{:.2} s", ms / 1000.0);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            rows,
-            "<tr><td>{n}</td><td dir=\"auto\">{}</td><td dir=\"auto\"><b>{}</b>{refs}</td><td>{how}</td>\
-             <td>{}</td><td>{}</td></tr>",
-            escaped(&hop.sub_question),
-            escaped(&hop.sub_answer),
-            s(times.segment_ms),
-            s(times.target_ms),
-        );
-    }
-    let passages: String = cited
-        .iter()
-        .zip(1..)
-        .map(|(passage, n)| cite(passage, n, shows_passages))
-        .collect();
-    format!(
-        "<p class=\"final\" dir=\"auto\">{}</p><p class=\"quiet\" dir=\"auto\">{}It took {:.2} s.</p>\
-         <div class=\"scroll\" tabindex=\"0\"><table><caption>Hops</caption><thead>\
-         <tr><th>Hop</th><th>Sub-question</th><th>Sub-answer</th><th>How</th>\
-         <th>Written in</th><th>Looked up in</th></tr></thead><tbody>{rows}</tbody></table></div>\
-         <h2>Passages</h2><ol>{passages}</ol><p><a href=\"./\">Ask again</a></p>",
-        escaped(&answer.answer),
-        sure(answer),
-        answer.elapsed_ms / 1000.0,
-    )
-}
-
-/// How sure the answer is, in a sentence or two; nothing if that is not known.
-fn sure(answer: &AskResponse) -> String {
+        Row {
+            question: &hop.sub_question,
+            answer: &hop.sub_answer,
+            passage,
+            how: match hop.kind() {
+                CommitKind::Accepted => "guessed, and the guess was right",
+                CommitKind::Rejected => "looked up: the guess was wrong",
+                CommitKind::Observed | CommitKind::Unspecified => "looked up",
+            },
+            segment_s: times.segment_ms / 1000.0,
+            target_s: times.target_ms / 1000.0,
+        }
+    });
+    let rows = rows.collect();
     let confidence = answer.confidence.as_ref();
     let chance = confidence.and_then(|sure| sure.chance);
-    let chance = chance.map(|chance| format!("Right with chance {:.0} %. ", 100.0 * chance));
-    let withheld = confidence.and_then(|sure| sure.withheld.as_deref());
-    let withheld = withheld.map(|answer| format!("Withheld: {}. ", escaped(answer)));
-    withheld.into_iter().chain(chance).collect()
+    let cited = cited.into_iter();
+    Told {
+        answer: &answer.answer,
+        withheld: confidence.and_then(|sure| sure.withheld.as_deref()),
+        percent: chance.map(|chance| 100.0 * chance),
+        seconds: answer.elapsed_ms / 1000.0,
+        rows,
+        cited: cited.map(|of| cite(of, shows_passages)).collect(),
+    }
 }
 
-/// A passage, with a link to all of it, if this server or the web has it.
-fn cite(passage: &Passage, n: usize, shows_passages: bool) -> String {
-    let title = match passage.title.as_str() {
-        "" => "untitled".to_owned(),
-        title => escaped(title),
-    };
+fn cite(passage: &Passage, shows_passages: bool) -> Cited<'_> {
     let web = passage.url.as_deref().filter(|url| is_web(url));
     let path = || {
         format!(
@@ -181,23 +198,21 @@ fn cite(passage: &Passage, n: usize, shows_passages: bool) -> String {
         )
     };
     let has_page = shows_passages && has_page(&passage.passage_id);
-    let title = match web.map(str::to_owned).or_else(|| has_page.then(path)) {
-        Some(href) => format!(
-            "<a rel=\"noreferrer noopener\" href=\"{}\">{title}</a>",
-            escaped(&href)
-        ),
-        None => title,
-    };
-    let text = escaped(&passage.text);
-    format!("<li id=\"passage-{n}\" dir=\"auto\">{title}<p class=\"text\">{text}</p></li>")
+    Cited {
+        title: match passage.title.as_str() {
+            "" => "untitled",
+            title => title,
+        },
+        text: &passage.text,
+        href: web.map(str::to_owned).or_else(|| has_page.then(path)),
+    }
 }
 
-fn refused(error: &HttpError) -> String {
-    let again = error.retry_after().map_or_else(String::new, |delay| {
-        format!(" Try again in {:.1} s.", delay.as_secs_f64())
-    });
-    let why = escaped(error.message());
-    format!("<p class=\"error\">{why}.{again}</p><p><a href=\"./\">Ask again</a></p>")
+fn refused(error: &HttpError) -> Refused<'_> {
+    Refused {
+        why: error.message(),
+        again_s: error.retry_after().map(|delay| delay.as_secs_f64()),
+    }
 }
 
 #[cfg(test)]
@@ -262,6 +277,10 @@ mod tests {
             hops: vec![hop.clone(), hop],
             ..AskResponse::default()
         };
+        let told = |answer: &AskResponse, shows_passages| {
+            let told = told(answer, shows_passages);
+            told.render().unwrap()
+        };
         let html = told(&answer, true);
         assert!(
             !html.contains("<script") && !html.contains("javascript:"),
@@ -288,7 +307,7 @@ mod tests {
             ..answer
         };
         let html = told(&unsure, true);
-        let expected = "Withheld: &lt;b&gt;. Right with chance 12 %. It took";
+        let expected = "Withheld: &#60;b&#62;. Right with chance 12 %. It took";
         assert!(html.contains(expected), "{html}");
     }
 }

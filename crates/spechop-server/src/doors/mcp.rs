@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -16,11 +17,11 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use spechop_mcp::calls::{CLIENT, CallId, Calls, Said};
-use spechop_mcp::door::{Desk, DoorService, Hop, News, Question, Refused, service};
+use spechop_mcp::door::{Desk, DoorService, Hop, News, Question, Refused, service, unread};
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
-use spechop_types::Passage;
+use spechop_types::{Passage, whole_ms, with_causes};
 
 use crate::admission::Admission;
 use crate::caller::{Caller, caller};
@@ -28,7 +29,6 @@ use crate::doors::worth;
 use crate::events::Events;
 use crate::finder::{Finder, Told};
 use crate::links::Links;
-use crate::status::chain;
 
 /// Where it is.
 pub(super) const PATH: &str = "/mcp";
@@ -86,8 +86,15 @@ impl Entrance {
         {
             self.calls.cancel(&id);
         }
-        let request = Request::from_parts(head, Body::from(body));
+        let request = Request::from_parts(head, Body::from(body.clone()));
         let mut response = self.service.handle(request).await.map(Body::new);
+        // The service says so of a body that it cannot read, too.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && let Some(error) = unread(&body)
+        {
+            let kind = [(CONTENT_TYPE, "application/json")];
+            return (StatusCode::BAD_REQUEST, kind, error.to_string()).into_response();
+        }
         if said == Some(Said::Hello) && response.status().is_success() {
             // Nobody may guess it: whoever knows it can take the client's calls back.
             let name = BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; CLIENT_BYTES]>());
@@ -119,7 +126,7 @@ impl Desk for Tools {
     async fn search(&self, request: &Parts, query: &str) -> Result<Vec<Passage>, Refused> {
         let caller = who(request)?;
         let found = self.finder.find(&caller, vec![query.to_owned()], None);
-        let mut found = found.await.map_err(|error| Refused(chain(&error)))?;
+        let mut found = found.await.map_err(|error| Refused(with_causes(&error)))?;
         let found = found.pop().unwrap_or_default();
         self.finder.keep(&caller, found.iter().map(Told::whole));
         Ok(found)
@@ -127,7 +134,7 @@ impl Desk for Tools {
 
     async fn fetch(&self, request: &Parts, id: &str) -> Result<Option<Passage>, Refused> {
         let found = self.finder.passage(&who(request)?, id).await;
-        found.map_err(|error| Refused(chain(&error)))
+        found.map_err(|error| Refused(with_causes(&error)))
     }
 
     async fn ask(
@@ -144,19 +151,19 @@ impl Desk for Tools {
                 ..wire::Options::default()
             }),
             budget: Some(Budget {
-                time_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)),
+                time_ms: Some(whole_ms(time).max(1)),
                 ..Budget::default()
             }),
             ..AskRequest::default()
         };
         let admitted = self.admission.admit(&asked, &caller, None).await;
-        let admitted = admitted.map_err(|error| Refused(chain(&error)))?;
+        let admitted = admitted.map_err(|error| Refused(with_causes(&error)))?;
         let finder = Arc::clone(&self.finder);
-        let events = Events::of(admitted).map_err(|error| Refused(chain(&*error)))?;
+        let events = Events::of(admitted).map_err(|error| Refused(with_causes(&*error)))?;
         let events = events.filter_map(move |event| {
             ready(match event {
                 Ok(event) => news(Arc::unwrap_or_clone(event), &caller, &finder).map(Ok),
-                Err(error) => Some(Err(Refused(chain(&*error)))),
+                Err(error) => Some(Err(Refused(with_causes(&*error)))),
             })
         });
         Ok(events.boxed())
@@ -171,7 +178,7 @@ impl Desk for Tools {
 
 fn who(request: &Parts) -> Result<Caller, Refused> {
     let caller = caller(&request.headers, &request.extensions);
-    caller.map_err(|error| Refused(chain(&error)))
+    caller.map_err(|error| Refused(with_causes(&error)))
 }
 
 /// What a client of MCP hears of an event. What it is told of it can fetch.

@@ -22,7 +22,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::House;
-use crate::html::Page;
+use crate::html::{Page, Sentence};
 use crate::shares::Shares;
 use crate::transport::Door;
 
@@ -97,8 +97,10 @@ pub(super) fn add_to(house: &mut House, shares: Option<&Arc<Shares>>) {
                         policy: POLICY,
                         up: "../",
                     };
-                    let why = "<p>It has expired, was ended, or never led anywhere.</p>";
-                    page.of("This link leads nowhere", why)
+                    let why = Sentence {
+                        text: "It has expired, was ended, or never led anywhere.",
+                    };
+                    page.of("This link leads nowhere", &why)
                 }
             },
         );

@@ -1,5 +1,6 @@
 //! The door for citations: `GET /p/{id}` shows a passage of the index, as a page or as JSON.
 
+use askama::Template;
 use axum::extract::Path;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
@@ -11,7 +12,7 @@ use spechop_types::Passage;
 
 use super::House;
 use crate::admission::Admission;
-use crate::html::{Page, escaped, is_web};
+use crate::html::{Page, Sentence, is_web};
 use crate::reply;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
@@ -43,7 +44,9 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
                 StatusCode::NOT_FOUND,
                 &head,
                 "No such passage",
-                "<p>The index has no passage of this name.</p>",
+                &Sentence {
+                    text: "The index has no passage of this name.",
+                },
             )),
         }
     });
@@ -69,19 +72,26 @@ fn as_json(passage: &Passage) -> Result<Response, HttpError> {
     Ok((head, text).into_response())
 }
 
-fn article(passage: &Passage) -> String {
-    let text = escaped(&passage.text);
-    let source = passage.url.as_deref().filter(|url| is_web(url));
-    let source = source.map_or_else(String::new, |url| {
-        let url = escaped(url);
-        format!("<p><a rel=\"noreferrer noopener\" href=\"{url}\">{url}</a></p>")
-    });
-    let id = escaped(&passage.id);
-    format!("<p class=\"t\" dir=\"auto\">{text}</p>{source}<p><small>{id}</small></p>")
+/// A passage below its title.
+#[derive(Template)]
+#[template(path = "passage.html")]
+struct Article<'a> {
+    text: &'a str,
+    /// Where on the web it comes from, if it does.
+    url: Option<&'a str>,
+    id: &'a str,
+}
+
+fn article(passage: &Passage) -> Article<'_> {
+    Article {
+        text: &passage.text,
+        url: passage.url.as_deref().filter(|url| is_web(url)),
+        id: &passage.id,
+    }
 }
 
 /// A page. The name of a passage may hold slashes, and the way to the style sheet goes up as many.
-fn shown(status: StatusCode, head: &Parts, title: &str, body: &str) -> Response {
+fn shown(status: StatusCode, head: &Parts, title: &str, body: &impl Template) -> Response {
     let deep = head.uri.path().matches('/').count().saturating_sub(1);
     let page = Page {
         status,
@@ -112,26 +122,23 @@ mod tests {
             url: Some("javascript:alert(1)".into()),
             score: 0.0,
         };
-        let html = article(&passage);
+        let html = article(&passage).render().unwrap();
         assert!(
             !html.contains("<script") && !html.contains("javascript:"),
             "{html}"
         );
         assert!(
-            html.contains("&lt;script&gt;alert(&#39;&amp;&#39;)"),
+            html.contains("&#60;script&#62;alert(&#39;&#38;&#39;)"),
             "{html}"
         );
-        assert!(html.contains("a&quot;b"), "{html}");
+        assert!(html.contains("a&#34;b"), "{html}");
         assert!(html.contains("<p class=\"t\" dir=\"auto\">"), "{html}");
         let linked = Passage {
             url: Some("https://a.example/\"x".into()),
             ..passage
         };
-        let html = article(&linked);
-        assert!(
-            html.contains("href=\"https://a.example/&quot;x\""),
-            "{html}"
-        );
+        let html = article(&linked).render().unwrap();
+        assert!(html.contains("href=\"https://a.example/&#34;x\""), "{html}");
     }
 
     #[test]

@@ -19,16 +19,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use spechop_draft::{Lesson, PatternDrafter};
 use spechop_ports::{PortError, SharedCells, Swapped};
-use spechop_types::Tenant;
+use spechop_types::{Tenant, whole_ms, with_causes};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::Guarded;
-use crate::sparingly::Sparingly;
-use crate::status::chain;
+use crate::outage::Outage;
 
 /// The version of everything that is written.
 const FORMAT: u64 = 1;
@@ -49,7 +49,9 @@ pub(crate) struct SharedDrafts {
     cells: Arc<dyn SharedCells>,
     /// What this server calls itself; a new name at every start.
     me: String,
-    warnings: Sparingly,
+    /// Tenants that have asked and were not looked at yet. A turn may be given up.
+    due: Mutex<BTreeSet<Tenant>>,
+    outage: Outage,
 }
 
 /// What servers know of a tenant together.
@@ -75,7 +77,8 @@ impl SharedDrafts {
             drafter,
             cells,
             me: format!("{:016x}", rand::random::<u64>()),
-            warnings: Sparingly::default(),
+            due: Mutex::default(),
+            outage: Outage::default(),
         }
     }
 
@@ -88,17 +91,26 @@ impl SharedDrafts {
     }
 
     /// Looks once at every tenant that has asked.
-    async fn turn(&self) {
-        let asked: BTreeSet<Tenant> = self.drafter.drafter.asked();
-        for tenant in asked {
-            if let Err(error) = self.meet(&tenant).await {
-                let reason = chain(&error);
-                if let Some(left_out) = self.warnings.turn("shared drafts") {
-                    tracing::warn!(reason, left_out, "what the drafters learn is not shared");
+    pub(crate) async fn turn(&self) {
+        let asked = {
+            let mut due = self.due.lock();
+            due.extend(self.drafter.drafter.asked());
+            due.clone()
+        };
+        for tenant in &asked {
+            if let Err(error) = self.meet(tenant).await {
+                let reason = with_causes(&error);
+                if self.outage.fails(&reason).is_none() {
+                    tracing::warn!(reason, "what the drafters learn is not shared");
                 }
                 // Whoever asks again is looked at again.
+                self.due.lock().clear();
                 return;
             }
+            self.due.lock().remove(tenant);
+        }
+        if !asked.is_empty() && self.outage.works() {
+            tracing::info!("what the drafters learn is shared again");
         }
     }
 
@@ -160,8 +172,12 @@ impl Looks {
         let mut taught = drafter.lesson(&self.tenant);
         let mut row = taught.as_ref().map(|taught| row_of(&self.me, taught.term));
         let has_row = |cell: &Cell| row.as_ref().is_some_and(|row| cell.rows.contains_key(row));
+        let has_row = cell.as_ref().map(has_row);
         let is_told = taught.as_ref().is_some_and(|taught| taught.is_told);
-        if is_told && cell.as_ref().is_some_and(|cell| !has_row(cell)) {
+        if let (Some(taught), Some(true)) = (&taught, has_row) {
+            // Also if the answer to the swap that told it was lost.
+            drafter.note_told(&self.tenant, taught.term);
+        } else if is_told && has_row == Some(false) {
             // Somebody has counted it to the past.
             drafter.end_term(&self.tenant);
             (taught, row) = (None, None);
@@ -220,7 +236,7 @@ impl Cell {
             }
             !is_over
         });
-        let until = now.saturating_add(u64::try_from(ROW.as_millis()).unwrap_or(u64::MAX));
+        let until = now.saturating_add(whole_ms(ROW));
         rows.insert(mine.to_owned(), Row { until, lesson });
         Self {
             format: FORMAT,
@@ -249,13 +265,14 @@ fn name(tenant: &Tenant) -> String {
 
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    whole_ms(since.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use futures::FutureExt;
     use spechop_draft::{Patterns, Taught};
     use spechop_ports::{Draft, DraftRequest, Drafter};
     use spechop_testkit::CellMap;
@@ -404,6 +421,59 @@ mod tests {
         assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 6);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_was_learnt_after_a_look_is_told_at_the_next() {
+        let cells = Arc::new(CellMap::default());
+        let a = Node::new(&cells);
+        let team = tenant("team");
+        a.learns(&team, 1);
+        a.turn().await;
+        // The question had asked for its drafts before that look.
+        let observation = Observation::read(Some("Ogg".into()), Vec::new());
+        let hop = Hop {
+            sub_question: SubQuestion::new("Which moons does Quux have?"),
+            answer: Arc::clone(&observation.answer),
+            kind: CommitKind::Observed,
+            guess: None,
+            observation: Arc::new(observation),
+        };
+        a.shared
+            .drafter
+            .learn(&team, &question("Quux"), &[hop], true);
+        a.turn().await;
+        let text = cells.read(&name(&team)).await.unwrap().unwrap();
+        assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 2);
+    }
+
+    /// As at the end of the server.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_was_given_up_is_made_up_for() {
+        let cells = Arc::new(CellMap::default());
+        let a = Node::new(&cells);
+        let team = tenant("team");
+        a.learns(&team, 3);
+        assert!(a.turn().now_or_never().is_none());
+        a.turn().await;
+        let text = cells.read(&name(&team)).await.unwrap().unwrap();
+        assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
+    }
+
+    /// The swap was made, and its answer lost.
+    #[tokio::test(start_paused = true)]
+    async fn a_row_that_is_there_was_told() {
+        let cells = Arc::new(CellMap::default());
+        let a = Node::new(&cells);
+        let team = tenant("team");
+        a.learns(&team, 3);
+        let Taught { term, lesson, .. } = a.taught(&team);
+        let row = row_of(&a.shared.me, term);
+        let cell = Cell::default().with(&a.shared.me, &row, lesson, now());
+        let swapped = cells.swap(&name(&team), None, &cell.text(), KEEP).await;
+        assert_eq!(swapped.unwrap(), Swapped::Made);
+        a.turn().await;
+        assert!(a.taught(&team).is_told);
+    }
+
     /// A server that has forgotten a tenant, because so many others came, adds to what it has told of it.
     #[tokio::test(start_paused = true)]
     async fn a_tenant_that_was_forgotten_is_not_told_anew() {
@@ -452,11 +522,13 @@ mod tests {
         cells.is_down.store(true, Ordering::Relaxed);
         a.learns(&team, 3);
         a.turn().await;
+        assert!(a.shared.outage.is_on());
         assert_eq!(a.drafts(&team), [ASKED]);
         cells.is_down.store(false, Ordering::Relaxed);
         let swapped = cells.swap(&name(&team), None, "{\"format\":7}", KEEP).await;
         assert_eq!(swapped.unwrap(), Swapped::Made);
         a.turn().await;
+        assert!(!a.shared.outage.is_on());
         let text = cells.read(&name(&team)).await.unwrap().unwrap();
         assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
         for end in 0..text.len().min(400) {

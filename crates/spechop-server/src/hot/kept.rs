@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use spechop_types::Tenant;
+use spechop_types::{Tenant, with_causes};
 
 use super::traffic::Traffic;
-use crate::state::{Persisted, Purpose, Useless};
+use crate::state::{Persisted, Purpose, Useless, newest};
 
 const PURPOSE: Purpose = Purpose {
     content: "what answers came from",
@@ -67,7 +67,7 @@ pub fn read_traffic(path: &Path) -> Result<Vec<Counted>, NoTraffic> {
         reason,
     };
     let read: Result<Option<Kept>, Useless> = PURPOSE.read(path);
-    let kept = read.map_err(|useless| failed(crate::status::chain(&useless)))?;
+    let kept = read.map_err(|useless| failed(with_causes(&useless)))?;
     let kept = kept.ok_or_else(|| failed("there is no such file".to_owned()))?;
     Ok(kept.counted)
 }
@@ -92,17 +92,10 @@ impl Persisted for Traffic {
     /// The last used counts, as many as the file has room for.
     fn kept(&self) -> Kept {
         let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
-        let fits = |counted: &Counted| {
-            let left = room.checked_sub(ESCAPED * counted.passage.len() + ENTRY_BYTES);
-            room = left.unwrap_or(0);
-            left.is_some()
-        };
-        let counted = self.entries().into_iter().rev().take_while(fits);
-        let mut counted: Vec<_> = counted.collect();
-        counted.reverse();
+        let size = |counted: &Counted| ESCAPED * counted.passage.len() + ENTRY_BYTES;
         Kept {
             format: PURPOSE.format,
-            counted,
+            counted: newest(self.entries().into_iter().rev(), &mut room, size),
         }
     }
 }

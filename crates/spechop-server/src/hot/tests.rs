@@ -2,19 +2,21 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use spechop_index::Build;
-use spechop_ports::{Call, Encoder, PortError, Retriever, Vitals};
+use spechop_ports::{Call, Encoded, Encoder, PortError, Retriever, TextKind, Vitals};
 use spechop_store::LexicalWeight;
-use spechop_types::{CommitKind, Hop, Observation, Passage, SubQuestion, Tenant};
+use spechop_testkit::TextVectors;
+use spechop_types::{CommitKind, Hop, Observation, SubQuestion, Tenant};
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::state::EVERY;
 
-/// Counts letters. The query `SLOW` waits until it is let go.
-struct Letters(Semaphore);
+/// Counts letters, and says how many it knows. The query `SLOW` waits until it is let go.
+struct Letters(Semaphore, AtomicUsize);
 
 const SLOW: &str = "slow";
 
@@ -25,27 +27,20 @@ impl Encoder for Letters {
     }
 
     fn width(&self) -> usize {
-        26
+        self.1.load(Relaxed)
     }
 
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        if text == SLOW {
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        if texts == [SLOW] {
             self.0.acquire().await.unwrap().forget();
         }
-        Ok(letters(text))
+        TextVectors::letters().encode(call, kind, texts).await
     }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| letters(text)).collect())
-    }
-}
-
-fn letters(text: &str) -> Vec<f32> {
-    let mut counts = vec![0.0; 26];
-    for byte in text.to_lowercase().bytes().filter(u8::is_ascii_lowercase) {
-        counts[usize::from(byte - b'a')] += 1.0;
-    }
-    counts
 }
 
 /// An index of ten passages, p0 to p9, and a subset that holds one of them.
@@ -64,7 +59,7 @@ impl World {
             |n: usize| format!("{{\"id\":\"p{n}\",\"title\":\"T\",\"text\":\"text {n}\"}}\n");
         let corpus = dir.path().join("corpus.jsonl");
         fs::write(&corpus, (0..10).map(line).collect::<String>()).unwrap();
-        let encoder = Arc::new(Letters(Semaphore::new(0)));
+        let encoder = Arc::new(Letters(Semaphore::new(0), AtomicUsize::new(26)));
         let build = Build::new(corpus, dir.path().join("index"));
         build.run(&*encoder, &mut |_| {}).await.unwrap();
         let tenants: Vec<String> = tenants.iter().map(|name| (*name).to_owned()).collect();
@@ -81,13 +76,7 @@ impl World {
 
     fn answers(&self, tenant: &str, passage: &str, times: usize) {
         let tenant = Tenant::new(tenant).unwrap();
-        let evidence = Passage {
-            id: passage.into(),
-            title: "T".into(),
-            text: "words".into(),
-            url: None,
-            score: 1.0,
-        };
+        let evidence = spechop_testkit::passage(passage, "T", "words");
         let hop = Hop {
             sub_question: SubQuestion::new("Which words?"),
             answer: "words".into(),
@@ -151,6 +140,21 @@ async fn it_follows_the_tenants_that_are_named_and_nobody_else() {
     assert_eq!(world.found().await, ["p2"]);
     world.answers("a", "p3", 2);
     assert_eq!(world.found().await, ["p2"], "not before its turn");
+    world.keeper.rebuild().await;
+    assert_eq!(world.found().await, ["p3"]);
+}
+
+#[tokio::test]
+async fn a_subset_that_could_not_be_opened_is_opened_later() {
+    let world = World::new(&["a"]).await;
+    world.answers("a", "p2", 1);
+    world.keeper.rebuild().await;
+    world.answers("a", "p3", 2);
+    world.encoder.1.store(25, Relaxed);
+    world.keeper.rebuild().await;
+    world.encoder.1.store(26, Relaxed);
+    assert_eq!(world.found().await, ["p2"], "no index of another width");
+    // It is chosen already.
     world.keeper.rebuild().await;
     assert_eq!(world.found().await, ["p3"]);
 }

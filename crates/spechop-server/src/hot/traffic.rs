@@ -113,18 +113,13 @@ fn source(hop: &Hop) -> Option<&Passage> {
 
 #[cfg(test)]
 mod tests {
+    use spechop_testkit::passage;
     use spechop_types::{CommitKind, Observation, SubQuestion};
 
     use super::*;
 
     fn hop(answer: Option<&str>, evidence: &[(&str, &str)]) -> Hop {
-        let passage = |(id, text): &(&str, &str)| Passage {
-            id: (*id).into(),
-            title: "T".into(),
-            text: (*text).into(),
-            url: None,
-            score: 1.0,
-        };
+        let passage = |(id, text): &(&str, &str)| passage(id, "T", *text);
         let evidence = evidence.iter().map(passage).collect();
         Hop {
             sub_question: SubQuestion::new("Who directed Kanał?"),

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
-use spechop_types::{Owned, Tenant};
-use tokio::time::Instant;
+use spechop_types::{Owned, Tenant, with_causes};
 
-use crate::status::chain;
+use crate::outage::Outage;
 
 /// How long nobody is asked after a failure. Otherwise every guess would wait for a server that does not
 /// answer.
@@ -20,22 +18,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// fails at once. When they answer again, the log says that, too.
 pub(crate) struct Reachable {
     inner: Arc<dyn SharedEntries>,
-    line: Mutex<Line>,
-}
-
-#[derive(Default)]
-struct Line {
-    /// Nobody is asked before.
-    paused_until: Option<Instant>,
-    /// Why the last call failed, if it did.
-    failed: Option<String>,
+    outage: Outage,
 }
 
 impl Reachable {
     pub(crate) fn new(inner: Arc<dyn SharedEntries>) -> Self {
         Self {
             inner,
-            line: Mutex::default(),
+            outage: Outage::with_pause(PAUSE),
         }
     }
 
@@ -43,41 +33,28 @@ impl Reachable {
         &self,
         call: impl Future<Output = Result<T, PortError>>,
     ) -> Result<T, PortError> {
-        if let Some(error) = self.line.lock().pause() {
-            return Err(error);
+        if let Some(why) = self.outage.paused() {
+            return Err(PortError::unavailable("the shared memory", why));
         }
         let answer = call.await;
-        self.line.lock().hears(answer.as_ref().err());
-        answer
-    }
-}
-
-impl Line {
-    fn pause(&self) -> Option<PortError> {
-        let is_paused = self.paused_until? > Instant::now();
-        let why = self.failed.clone().unwrap_or_default();
-        is_paused.then(|| PortError::unavailable("the shared memory", why))
-    }
-
-    fn hears(&mut self, error: Option<&PortError>) {
-        let Some(error) = error else {
-            self.paused_until = None;
-            if self.failed.take().is_some() {
-                tracing::info!("the shared memory answers again");
+        match &answer {
+            Ok(_) => {
+                if self.outage.works() {
+                    tracing::info!("the shared memory answers again");
+                }
             }
-            return;
-        };
-        self.paused_until = Some(Instant::now() + PAUSE);
-        let is_first = self.failed.is_none();
-        let reason = chain(error);
-        if is_first {
-            tracing::warn!(
-                reason,
-                "the shared memory cannot be asked: questions go without its guesses, and what is \
-                 verified waits"
-            );
+            Err(error) => {
+                let reason = with_causes(error);
+                if self.outage.fails(&reason).is_none() {
+                    tracing::warn!(
+                        reason,
+                        "the shared memory cannot be asked: questions go without its guesses, and \
+                         what is verified waits"
+                    );
+                }
+            }
         }
-        self.failed = Some(reason);
+        answer
     }
 }
 

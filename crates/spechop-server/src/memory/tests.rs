@@ -3,38 +3,19 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use spechop_ports::{Call, Encoder, PortError};
 use spechop_speculate::MemoryOptions;
+use spechop_testkit::TextVectors;
 use spechop_types::{CommitKind, Hop, Observation, SubQuestion};
 
 use super::*;
 
-/// Names its vectors.
-struct Named(&'static str);
-
-#[async_trait]
-impl Encoder for Named {
-    fn fingerprint(&self) -> &str {
-        self.0
-    }
-
-    fn width(&self) -> usize {
-        3
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        let sign = if text.len().is_multiple_of(2) {
-            1.0
-        } else {
-            -1.0
-        };
-        Ok(vec![sign, 0.5 * sign, -0.25])
-    }
-
-    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(Vec::new())
-    }
+fn vector(text: &str) -> Vec<f32> {
+    let sign = if text.len().is_multiple_of(2) {
+        1.0
+    } else {
+        -1.0
+    };
+    vec![sign, 0.5 * sign, -0.25]
 }
 
 fn memory(encoder: &'static str, most: usize) -> Arc<Memory> {
@@ -42,7 +23,8 @@ fn memory(encoder: &'static str, most: usize) -> Arc<Memory> {
         most: NonZeroUsize::new(most).unwrap(),
         similarity: 0.9,
     };
-    Arc::new(Memory::new(Arc::new(Named(encoder)), options))
+    let encoder = TextVectors::new(encoder, 3, vector);
+    Arc::new(Memory::new(Arc::new(encoder), options))
 }
 
 fn learn(memory: &Memory, tenant: &str, asked: &str, observed: &str) {

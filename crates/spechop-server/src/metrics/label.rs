@@ -4,7 +4,6 @@ use std::fmt::{self, Write};
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
-use crate::config::SpeculatorKind;
 use crate::outcome::{Outcome, WaitEnd};
 
 /// How a question or a retrieval ended.
@@ -21,7 +20,7 @@ pub(super) struct Waited {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct Who {
-    pub(super) speculator: Name,
+    pub(super) speculator: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -77,9 +76,6 @@ pub(super) struct Refused {
     pub(super) reason: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) struct Name(pub(super) SpeculatorKind);
-
 impl EncodeLabelValue for Outcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(self.as_str())
@@ -89,11 +85,5 @@ impl EncodeLabelValue for Outcome {
 impl EncodeLabelValue for WaitEnd {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(self.as_str())
-    }
-}
-
-impl EncodeLabelValue for Name {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        encoder.write_str(self.0.as_str())
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use spechop_agent::{Stage, TraceEvent, TraceKind};
-use spechop_types::BranchId;
+use spechop_agent::{TraceEvent, TraceKind};
+use spechop_types::{BranchId, Stage};
 
 /// Counts the living branches of a question, by its events.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! What is counted when a question ends.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use spechop_types::Stage;
 use tokio::time::Instant;
 
 use super::hops::{ACTIVITY_BUCKETS, HopMetrics};
-use super::label::{Ended, Name, Waited, Who};
+use super::label::{Ended, Waited, Who};
 use super::usage::UsageMetrics;
 use super::{Histograms, Occupancy};
 use crate::config::SpeculatorKind;
@@ -66,7 +67,12 @@ impl Questions {
                 "followed",
                 "Time that the plans took which answers are of, other plans and given up answers left out",
             ),
-            widths: super::histogram(r, "question_k", "The k of answered questions", WIDTHS),
+            widths: super::histogram(
+                r,
+                "question_k",
+                "The k of answered questions; without a bound, the most branches at once",
+                WIDTHS,
+            ),
             branches: super::histogram(
                 r,
                 "question_branches",
@@ -97,7 +103,7 @@ impl Questions {
             self.handed_over.inc();
         }
         let who = Who {
-            speculator: Name(speculator),
+            speculator: speculator.as_str(),
         };
         let seconds = self.seconds.get_or_create(&who);
         seconds.observe(report.elapsed.as_secs_f64());
@@ -106,8 +112,9 @@ impl Questions {
         occupancy.ended(report.elapsed);
         self.branches.observe(count(occupancy.most));
         self.branch_seconds.inc_by(occupancy.time.as_secs_f64());
-        let k = width.get().map_or(f64::INFINITY, |k| count(k.get()));
-        self.widths.observe(k);
+        // Without a bound, the window was as wide as it became: a sum with infinity in it says nothing.
+        let k = width.get().map_or(occupancy.most, NonZeroUsize::get);
+        self.widths.observe(count(k));
         for hop in &report.hops {
             self.hops.committed(speculator, hop);
         }

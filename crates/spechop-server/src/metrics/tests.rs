@@ -5,19 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_agent::{Stage, TraceEvent, TraceKind};
+use spechop_agent::{TraceEvent, TraceKind};
 use spechop_sched::Millicores;
 use spechop_testkit::Script;
-use spechop_types::BranchId;
+use spechop_types::{BranchId, Stage};
 
 use super::*;
 use crate::server_state::scripted;
 
-const OPERATING: &str = include_str!("../../../../docs/OPERATING.md");
+const DOCUMENT: &str = include_str!("../../../../docs/METRICS.md");
 
 /// The names in the tables of the section *Metrics*, as they are in the first column.
 fn documented() -> BTreeSet<String> {
-    let section = OPERATING.split("\n## Metrics\n").nth(1).unwrap();
+    let section = DOCUMENT.split("\n## Metrics\n").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section
         .lines()
@@ -62,7 +62,7 @@ async fn the_documents_name_every_metric() {
     assert!(exposed.len() > 30, "{exposed:?}");
     let documented = documented();
     let missing: Vec<_> = exposed.difference(&documented).collect();
-    assert!(missing.is_empty(), "not in docs/OPERATING.md: {missing:?}");
+    assert!(missing.is_empty(), "not in docs/METRICS.md: {missing:?}");
     let source = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
     let is_gone = |name: &&String| {
         let name = name.trim_start_matches("spechop_");
@@ -76,7 +76,7 @@ async fn the_documents_name_every_metric() {
     let gone: Vec<_> = documented.iter().filter(is_gone).collect();
     assert!(
         gone.is_empty(),
-        "docs/OPERATING.md names what there is not: {gone:?}"
+        "docs/METRICS.md names what there is not: {gone:?}"
     );
 }
 

@@ -10,14 +10,6 @@ use spechop_types::{Activities, Refusals, Stage};
 
 use super::label::{BusyAt, Fate, Refused};
 
-/// In the order of the fields of [`Usage`].
-const STAGES: [Stage; 4] = [
-    Stage::Segment,
-    Stage::Target,
-    Stage::Speculation,
-    Stage::Draft,
-];
-
 const USED: &str = "used";
 const WASTED: &str = "wasted";
 const FATES: [&str; 2] = [USED, WASTED];
@@ -81,7 +73,7 @@ impl UsageMetrics {
 
     /// What is counted for every question stands at zero until then.
     fn begin(&self) {
-        for stage in STAGES.map(Stage::as_str) {
+        for stage in Stage::ALL.map(Stage::as_str) {
             for fate in FATES {
                 let fate = Fate { stage, fate };
                 let _ = self.calls.get_or_create(&fate);
@@ -94,14 +86,8 @@ impl UsageMetrics {
 
     /// A question has cost so much.
     pub(super) fn used(&self, usage: &Usage) {
-        let calls = [
-            &usage.segments,
-            &usage.targets,
-            &usage.speculations,
-            &usage.drafts,
-        ];
-        for (stage, calls) in STAGES.into_iter().zip(calls) {
-            self.spent(stage.as_str(), calls);
+        for (stage, calls) in Stage::ALL.into_iter().zip(usage.every()) {
+            self.spent(stage.as_str(), &calls);
             self.refused(stage.as_str(), &calls.refused);
         }
         self.salvaged.inc_by(u64::from(usage.salvaged));

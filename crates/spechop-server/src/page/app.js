@@ -70,6 +70,8 @@ class Page extends HTMLElement {
     new ResizeObserver(() => this.#draw()).observe(at.timelines);
     this.querySelector('.key').append(...meanings());
     at.key.value = kept();
+    // Firefox enables them again after a reload.
+    this.#buttons();
     if (document.body.classList.contains('shared')) this.#try(async () => this.#replay([Run.of('', parse(await shared()))]));
   }
 

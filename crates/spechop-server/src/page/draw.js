@@ -263,14 +263,13 @@ export class Saved {
     say(this.one, none ? '' : `one look-up after the other (k = 1): ${s(total)}${whole ? '' : tiles.some(({ open }) => open) ? ' so far, if the guesses are right' : ' so far'}`);
     say(this.now, view.phase === 'empty' ? '' : `${elapsed(view) === null ? 'so far' : 'took'} ${s(took)}`);
     set(this.took, { x: scale.x(0), width: Math.max(scale.x(took) - scale.x(0), 0) });
-    // While it runs, the bracket shows how far the answer is already ahead of the slow agent.
+    // While it runs, the bracket shows how far the answer is already ahead of the standard agent.
     const shown = !none && total > took;
     const [from, to] = [scale.x(took), scale.x(total)];
     set(this.bracket, { d: shown ? `M${from} 60V47M${to} 60V47M${from} 53.5H${to}` : '' });
     say(this.gain, shown ? `${whole ? 'saved' : 'ahead by'} ${s(total - took)}` : '');
     const fits = to - from > 90;
-    const spot = fits ? { x: (from + to) / 2, 'text-anchor': 'middle' } : { x: from - 5, 'text-anchor': 'end' };
-    set(this.gain, { ...spot, class: fits ? 'gain fits' : 'gain' });
+    set(this.gain, fits ? { x: (from + to) / 2, 'text-anchor': 'middle' } : { x: from - 5, 'text-anchor': 'end' });
   }
 }
 

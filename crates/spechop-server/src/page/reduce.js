@@ -58,13 +58,6 @@ export function reduce(view, event) {
   return after ? after(next, place, told, at) : next;
 }
 
-/// Every view of a recording: as many as events, and the first one in front.
-export function views(events) {
-  const all = [START];
-  for (const event of events) all.push(reduce(all[all.length - 1], event));
-  return all;
-}
-
 /// The error that ends a stream, as an event or as the body of a response.
 function failed(event) {
   const error = event.error ?? (event.sequence === undefined && event.code !== undefined ? event : null);

@@ -5,8 +5,19 @@ import { reduce, START, elapsed, sequential } from './reduce.js';
 /// Most events that are taken; a question of 1024 hops has fewer.
 const EVENTS_MAX = 200_000;
 
-/// Most branches of all views together, each of which has a list of its own: some 256 MB.
-const LANES_MAX = 32_000_000;
+/// Most items that events have copied for their views: some 256 MB.
+const COPIED_MAX = 32_000_000;
+
+/// How many items a view does not share with the one before: of its lists, and of its branches.
+function copied(view, before) {
+  const items = (value) => (Array.isArray(value) ? value.length : 1);
+  let sum = 0;
+  for (const name in view) if (view[name] !== before[name]) sum += items(view[name]);
+  view.lanes.forEach((lane, n) => {
+    if (lane !== before.lanes[n]) for (const name in lane) sum += items(lane[name]);
+  });
+  return sum;
+}
 
 export class Run {
   events = [];
@@ -14,7 +25,7 @@ export class Run {
   /// ms that are shown; null follows a live run.
   position = null;
   #arrived = 0;
-  #lanes = 0; // of all views
+  #copied = 0;
 
   /// The server's name for its question; '' for a recording.
   id = '';
@@ -39,14 +50,16 @@ export class Run {
     if (this.live && event?.error) event = { ...event, at_ms: this.end(clock) };
     let view = reduce(before, event);
     if (view === before) return;
-    this.#lanes += view.lanes.length;
-    if (this.events.length >= EVENTS_MAX || this.#lanes > LANES_MAX) {
+    this.#copied += copied(view, before);
+    if (this.events.length >= EVENTS_MAX || this.#copied > COPIED_MAX) {
       event = { at_ms: view.at, error: { message: 'The run is longer than this page can show.' } };
       view = reduce(before, event);
       if (view === before) return;
     }
     if (view.gap) {
       this.views[this.views.length - 1] = view;
+      // Its end came, though what is missing never will.
+      if (event.answer) this.live = false;
       return;
     }
     this.events.push(event);

@@ -2,9 +2,9 @@
 
 use spechop_agent::{Calls, Usage};
 use spechop_proto as wire;
-use spechop_types::{Activity, Refusal, Refusals};
+use spechop_types::{Activity, Refusal, Refusals, Stage, ms};
 
-use super::ms;
+use super::stage;
 
 pub(super) fn usage(usage: &Usage) -> wire::Usage {
     wire::Usage {
@@ -21,25 +21,20 @@ pub(super) fn usage(usage: &Usage) -> wire::Usage {
 
 /// Those that took any time.
 pub(super) fn activities(usage: &Usage) -> Vec<wire::ActivityTime> {
-    let stages = [
-        (wire::Stage::Segment, &usage.segments),
-        (wire::Stage::Target, &usage.targets),
-        (wire::Stage::Speculation, &usage.speculations),
-        (wire::Stage::Draft, &usage.drafts),
-    ];
-    let of = |(stage, calls): (wire::Stage, &Calls)| {
+    let of = |(at, calls): (Stage, Calls)| {
         let (all, wasted) = (calls.cost.activities, calls.cost_wasted.activities);
         let taken = Activity::ALL
             .into_iter()
             .filter(move |of| !all.of(*of).is_zero());
         taken.map(move |of| wire::ActivityTime {
-            stage: stage.into(),
+            stage: stage(at).into(),
             activity: activity(of).into(),
             time_ms: ms(all.of(of)),
             wasted_time_ms: ms(wasted.of(of)),
         })
     };
-    stages.into_iter().flat_map(of).collect()
+    let stages = Stage::ALL.into_iter().zip(usage.every());
+    stages.flat_map(of).collect()
 }
 
 fn activity(of: Activity) -> wire::Activity {
@@ -77,14 +72,9 @@ fn calls(calls: &Calls) -> wire::Calls {
 
 /// The stages and reasons that occurred.
 pub(super) fn refused(usage: &Usage) -> Vec<wire::Refused> {
-    let stages = [
-        (wire::Stage::Segment, &usage.segments),
-        (wire::Stage::Target, &usage.targets),
-        (wire::Stage::Speculation, &usage.speculations),
-        (wire::Stage::Draft, &usage.drafts),
-    ];
-    let of = |(stage, calls): (wire::Stage, &Calls)| refusals(&calls.refused, stage);
-    stages.into_iter().flat_map(of).collect()
+    let of = |(at, calls): (Stage, Calls)| refusals(&calls.refused, stage(at));
+    let stages = Stage::ALL.into_iter().zip(usage.every());
+    stages.flat_map(of).collect()
 }
 
 /// The reasons that occurred, for work of that stage.

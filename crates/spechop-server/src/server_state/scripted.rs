@@ -24,10 +24,7 @@ pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPo
 
 fn config(toml: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
-    fill_home(home.path());
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
+    let env: Env = [fill_home(home.path())].into_iter().collect();
     let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
     let written = Written {
         file: Some(("test.toml".into(), toml.to_owned())),

@@ -8,18 +8,16 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use prost::bytes::{BufMut, Bytes};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use secrecy::ExposeSecret;
+use spechop_ports::retry::Retries;
 use tokio::time::{sleep, timeout};
-use tonic::client::Grpc;
-use tonic::codec::{Codec, EncodeBuf, Encoder};
-use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{AsciiMetadataValue, MetadataKey, MetadataMap};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
-use tonic_prost::ProstDecoder;
 
-use super::otlp::{BATCH_MAX, Batch, EXPORT, Exported, Parcel};
+use super::otlp::{self, BATCH_MAX};
 use super::queue::{Lost, Queue};
 use crate::config::Otlp;
 use crate::sparingly::Sparingly;
@@ -28,10 +26,12 @@ use crate::sparingly::Sparingly;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How long the receiver may take for a request.
 const EXPORT_TIME: Duration = Duration::from_secs(5);
-/// How often a request is sent that the receiver may yet take, and the pause before the second time. Each
-/// further pause is twice as long.
-const ATTEMPTS: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(500);
+/// For a request that the receiver may yet take.
+const RETRIES: Retries = Retries {
+    max: 2,
+    pause: Duration::from_millis(500),
+    pause_max: Duration::from_secs(1),
+};
 
 /// Why the receiver cannot be used as it is described.
 #[derive(Debug, thiserror::Error)]
@@ -46,12 +46,11 @@ pub(crate) struct Exporter<'a> {
 
 struct Line<'a> {
     queue: &'a Queue,
-    client: Grpc<Channel>,
+    client: TraceServiceClient<Channel>,
     headers: MetadataMap,
-    /// Taken off the queue, and not yet sent off.
-    batch: Batch,
-    /// Under way. If the future that sends it is dropped, it is still here.
-    parcel: Option<Parcel>,
+    /// Taken off the queue, and neither sent off nor counted as lost. Those that are under way stay here: the
+    /// future that sends them may be dropped.
+    batch: Vec<Span>,
     warnings: Sparingly,
 }
 
@@ -66,10 +65,9 @@ impl<'a> Exporter<'a> {
         };
         let line = Line {
             queue,
-            client: Grpc::new(channel(otlp).map_err(InvalidReceiver)?),
+            client: TraceServiceClient::new(channel(otlp).map_err(InvalidReceiver)?),
             headers: headers(otlp),
-            batch: Batch::default(),
-            parcel: None,
+            batch: Vec::new(),
             warnings: Sparingly::default(),
         };
         Ok(Self { line: Some(line) })
@@ -112,14 +110,14 @@ impl Line<'_> {
     /// Takes stories off the queue if there is nothing to send: those of a request, or what has come a while
     /// after the first. `false` if there are none, and never will be.
     async fn gather(&mut self) -> bool {
-        if self.parcel.is_none() && self.batch.len() == 0 {
+        if self.batch.is_empty() {
             self.queue.holds(1).await;
             let _ = timeout(BATCH_TIME, self.queue.holds(BATCH_MAX)).await;
             for story in self.queue.take() {
-                story.tell(|span| self.batch.push(span));
+                self.batch.extend(story.tell());
             }
         }
-        self.parcel.is_some() || self.batch.len() > 0
+        !self.batch.is_empty()
     }
 
     /// Spans that are neither sent off nor counted as lost.
@@ -127,16 +125,14 @@ impl Line<'_> {
         let waiting = std::iter::repeat_with(|| self.queue.take());
         let waiting = waiting.take_while(|stories| !stories.is_empty()).flatten();
         let waiting: usize = waiting.map(|story| story.len()).sum();
-        let under_way = self.parcel.as_ref().map_or(0, |parcel| parcel.spans);
-        waiting + self.batch.len() + under_way
+        waiting + self.batch.len()
     }
 
     /// Sends one request. Whatever comes of it, its spans are off the list then.
     async fn send_off(&mut self) {
-        let next = self.parcel.get_or_insert_with(|| self.batch.parcel());
-        let Parcel { message, spans } = next.clone();
-        let sent = self.export(message).await;
-        self.parcel = None;
+        let spans = self.batch.len().min(BATCH_MAX);
+        let sent = self.export(spans).await;
+        self.batch.drain(..spans);
         let counts = &self.queue.counts;
         match sent {
             Ok(rejected) => {
@@ -159,63 +155,28 @@ impl Line<'_> {
         }
     }
 
-    /// How many of the spans the receiver did not want.
-    async fn export(&mut self, message: Bytes) -> Result<usize, Status> {
-        let mut pause = PAUSE;
-        for attempt in 1.. {
-            let mut request = Request::new(message.clone());
+    /// Sends the first `spans` of the batch. Returns how many of them the receiver did not want.
+    async fn export(&mut self, spans: usize) -> Result<usize, Status> {
+        let mut retried = 0;
+        loop {
+            let spans = self.batch.iter().take(spans).cloned().collect();
+            let mut request = Request::new(otlp::request(spans));
             *request.metadata_mut() = self.headers.clone();
-            let answer = timeout(EXPORT_TIME, self.call(request)).await;
+            let answer = timeout(EXPORT_TIME, self.client.export(request)).await;
             let late = |_| Err(Status::deadline_exceeded("no answer in time"));
             match answer.unwrap_or_else(late) {
-                Ok(Exported { partial_success }) => {
-                    let rejected = partial_success.map_or(0, |partial| partial.rejected_spans);
+                Ok(answer) => {
+                    let partial = answer.into_inner().partial_success;
+                    let rejected = partial.map_or(0, |partial| partial.rejected_spans);
                     return Ok(usize::try_from(rejected).unwrap_or(0));
                 }
-                Err(status) if attempt < ATTEMPTS && may_pass(status.code()) => {
-                    sleep(pause).await;
-                    pause *= 2;
+                Err(status) if retried < RETRIES.max && may_pass(status.code()) => {
+                    sleep(RETRIES.pause(retried)).await;
+                    retried += 1;
                 }
                 Err(status) => return Err(status),
             }
         }
-        Ok(0)
-    }
-
-    async fn call(&mut self, request: Request<Bytes>) -> Result<Exported, Status> {
-        let broken = |error| Status::unavailable(format!("no connection: {error}"));
-        self.client.ready().await.map_err(broken)?;
-        let path = PathAndQuery::from_static(EXPORT);
-        let answer = self.client.unary(request, path, Encoded).await;
-        answer.map(tonic::Response::into_inner)
-    }
-}
-
-/// Requests that are encoded already; answers are [`Exported`].
-struct Encoded;
-
-impl Codec for Encoded {
-    type Encode = Bytes;
-    type Decode = Exported;
-    type Encoder = Self;
-    type Decoder = ProstDecoder<Exported>;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::default()
-    }
-}
-
-impl Encoder for Encoded {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put(message);
-        Ok(())
     }
 }
 
@@ -232,7 +193,7 @@ fn channel(otlp: &Otlp) -> Result<Channel, tonic::transport::Error> {
     let mut endpoint = Endpoint::from_shared(otlp.endpoint.clone())?
         .connect_timeout(EXPORT_TIME)
         .user_agent(concat!("spechop/", env!("CARGO_PKG_VERSION")))?;
-    if otlp.endpoint.starts_with("https") {
+    if endpoint.uri().scheme_str() == Some("https") {
         // The program's one source of cryptography. Whoever was first has chosen it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         endpoint = endpoint.tls_config(ClientTlsConfig::new().with_native_roots())?;
@@ -252,28 +213,4 @@ fn headers(otlp: &Otlp) -> MetadataMap {
         }
     }
     headers
-}
-
-#[cfg(test)]
-impl Queue {
-    /// The spans that wait, as a receiver reads them.
-    pub(crate) fn taken(&self) -> Vec<opentelemetry_proto::tonic::trace::v1::Span> {
-        use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-        use prost::Message;
-
-        let mut batch = Batch::default();
-        let stories = std::iter::repeat_with(|| self.take());
-        for story in stories.take_while(|stories| !stories.is_empty()).flatten() {
-            let before = batch.len();
-            story.tell(|span| batch.push(span));
-            assert_eq!(batch.len() - before, story.len());
-        }
-        let parcels = std::iter::from_fn(|| (batch.len() > 0).then(|| batch.parcel()));
-        parcels
-            .map(|parcel| ExportTraceServiceRequest::decode(parcel.message).unwrap())
-            .flat_map(|request| request.resource_spans)
-            .flat_map(|resource| resource.scope_spans)
-            .flat_map(|scope| scope.spans)
-            .collect()
-    }
 }

@@ -1,7 +1,10 @@
 //! The attributes of spans: a closed set. None of them holds a text of a question, of an answer or of a
 //! passage, or the name of a tenant.
 
-use super::otlp::Value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use super::otlp::attribute;
 
 /// What is told of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,19 +94,20 @@ impl Key {
         }
     }
 
-    pub(super) fn text(self, value: &'static str) -> (Self, Value) {
-        (self, Value::Text(value))
+    pub(super) fn text(self, value: &'static str) -> KeyValue {
+        attribute(self.as_str(), Value::StringValue(value.to_owned()))
     }
 
-    pub(super) fn number(self, value: impl TryInto<i64>) -> (Self, Value) {
-        (self, Value::Number(value.try_into().unwrap_or(i64::MAX)))
+    pub(super) fn number(self, value: impl TryInto<i64>) -> KeyValue {
+        let value = value.try_into().unwrap_or(i64::MAX);
+        attribute(self.as_str(), Value::IntValue(value))
     }
 
-    pub(super) fn decimal(self, value: f64) -> (Self, Value) {
-        (self, Value::Decimal(value))
+    pub(super) fn decimal(self, value: f64) -> KeyValue {
+        attribute(self.as_str(), Value::DoubleValue(value))
     }
 
-    pub(super) fn flag(self, value: bool) -> (Self, Value) {
-        (self, Value::Flag(value))
+    pub(super) fn flag(self, value: bool) -> KeyValue {
+        attribute(self.as_str(), Value::BoolValue(value))
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use spechop_agent::{CallEnd, CallNote, Notes, Origin, TraceEvent, TraceKind, Width};
-use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext};
+use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext, ms};
 use spechop_verifier::Verdict;
 
 use super::key::Key;
-use super::otlp::{Kind, Link, Span, Value};
 use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 
@@ -155,16 +158,15 @@ impl Story {
     }
 
     /// Its spans: that of the question first, then those of its hops, branches and calls.
-    pub(super) fn tell(&self, mut to: impl FnMut(&Span<'_>)) {
+    pub(super) fn tell(&self) -> Vec<Span> {
         let telling = Telling { story: self };
-        to(&telling.question());
-        telling.hops(&mut to);
-        for (id, branch) in &self.marks.branches {
-            to(&telling.branch(*id, branch));
-        }
-        for call in &self.notes.calls {
-            to(&telling.call(call));
-        }
+        let mut spans = vec![telling.question()];
+        telling.hops(&mut spans);
+        let branches = self.marks.branches.iter();
+        spans.extend(branches.map(|(id, branch)| telling.branch(*id, branch)));
+        let calls = self.notes.calls.iter();
+        spans.extend(calls.map(|call| telling.call(call)));
+        spans
     }
 }
 
@@ -179,14 +181,14 @@ struct Draft<'a> {
     name: &'static str,
     began: Duration,
     ended: Duration,
-    attributes: Vec<(Key, Value)>,
+    attributes: Vec<KeyValue>,
     links: Vec<Link>,
     /// What went wrong, if anything did.
     wrong: Option<&'static str>,
 }
 
-impl<'a> Telling<'a> {
-    fn hops(&self, to: &mut impl FnMut(&Span<'_>)) {
+impl Telling<'_> {
+    fn hops(&self, to: &mut Vec<Span>) {
         let mut hops: BTreeMap<u32, (Duration, Duration, bool)> = BTreeMap::new();
         for branch in self.story.marks.branches.values() {
             let (began, ended) = (branch.began, self.end(branch));
@@ -199,7 +201,7 @@ impl<'a> Telling<'a> {
                 true => Fate::Committed,
                 false => Fate::Unused,
             };
-            to(&self.span(Draft {
+            to.push(self.span(Draft {
                 context: &self.hop(number),
                 parent: Some(&self.story.context),
                 name: "hop",
@@ -212,7 +214,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    fn question(&self) -> Span<'a> {
+    fn question(&self) -> Span {
         let story = self.story;
         let k = match story.width.get() {
             Some(k) => Key::K.number(k.get()),
@@ -237,14 +239,14 @@ impl<'a> Telling<'a> {
             links: Vec::new(),
             wrong: (!was_answered).then_some(story.outcome.as_str()),
         });
-        span.kind = Kind::Server;
+        span.kind = SpanKind::Server.into();
         if story.parent.is_some() {
             span.flags |= PARENT_IS_REMOTE;
         }
         span
     }
 
-    fn branch(&self, id: BranchId, branch: &Branch) -> Span<'a> {
+    fn branch(&self, id: BranchId, branch: &Branch) -> Span {
         let mut attributes = vec![
             Key::Branch.number(id.0),
             Key::Hop.number(branch.hop),
@@ -273,7 +275,7 @@ impl<'a> Telling<'a> {
         })
     }
 
-    fn call(&self, call: &CallNote) -> Span<'a> {
+    fn call(&self, call: &CallNote) -> Span {
         let waiting: Duration = [Activity::Turn, Activity::Queue]
             .iter()
             .map(|activity| call.activities.of(*activity))
@@ -296,7 +298,7 @@ impl<'a> Telling<'a> {
             Key::End.text(end),
             Key::TokensPrompt.number(call.tokens.prompt),
             Key::TokensCompletion.number(call.tokens.completion),
-            Key::WaitingMs.decimal(waiting.as_secs_f64() * 1000.0),
+            Key::WaitingMs.decimal(ms(waiting)),
         ];
         if let CallEnd::Refused(why) = call.end {
             attributes.push(Key::Refusal.text(why.as_str()));
@@ -407,33 +409,42 @@ impl<'a> Telling<'a> {
             Origin::RolledBack => "salvaged",
             Origin::Drafted => "foreseen",
         };
+        let context = &self.story.context;
         Link {
-            span_id: to.span_id().to_bytes(),
-            attribute: Key::Origin.text(origin),
+            trace_id: context.trace_id().to_bytes().to_vec(),
+            span_id: to.span_id().to_bytes().to_vec(),
+            trace_state: context.state().to_owned(),
+            attributes: vec![Key::Origin.text(origin)],
             flags: 1 | PARENT_IS_KNOWN,
+            ..Link::default()
         }
     }
 
-    fn span(&self, draft: Draft<'_>) -> Span<'a> {
+    fn span(&self, draft: Draft<'_>) -> Span {
         let at = |since: Duration| {
             let at = self.story.began + since;
             let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
         };
         let context = &self.story.context;
+        let parent = draft.parent.map(|parent| parent.span_id().to_bytes());
         Span {
-            trace_id: context.trace_id().to_bytes(),
-            span_id: draft.context.span_id().to_bytes(),
-            trace_state: context.state(),
-            parent_span_id: draft.parent.map(|parent| parent.span_id().to_bytes()),
+            trace_id: context.trace_id().to_bytes().to_vec(),
+            span_id: draft.context.span_id().to_bytes().to_vec(),
+            trace_state: context.state().to_owned(),
+            parent_span_id: parent.map(Vec::from).unwrap_or_default(),
             flags: 1 | PARENT_IS_KNOWN,
-            name: draft.name,
-            kind: Kind::Internal,
+            name: draft.name.to_owned(),
+            kind: SpanKind::Internal.into(),
             start_time_unix_nano: at(draft.began),
             end_time_unix_nano: at(draft.ended.max(draft.began)),
             attributes: draft.attributes,
             links: draft.links,
-            error: draft.wrong,
+            status: draft.wrong.map(|wrong| Status {
+                message: wrong.to_owned(),
+                code: StatusCode::Error.into(),
+            }),
+            ..Span::default()
         }
     }
 }

@@ -97,13 +97,25 @@ async fn play(script: Script, mut settings: Settings, limit: Duration) -> Played
     } else {
         drop(record);
     }
-    let spans = spans.queue().unwrap().taken();
+    let spans = taken(spans.queue().unwrap());
     let heard = std::mem::take(&mut *retriever.heard.lock());
     Played {
         spans,
         report,
         heard,
     }
+}
+
+/// The spans that wait.
+fn taken(queue: &Queue) -> Vec<Span> {
+    let stories = std::iter::repeat_with(|| queue.take());
+    let stories = stories.take_while(|stories| !stories.is_empty()).flatten();
+    let told = stories.map(|story| {
+        let spans = story.tell();
+        assert_eq!(spans.len(), story.len());
+        spans
+    });
+    told.flatten().collect()
 }
 
 async fn answered(script: Script, settings: Settings) -> Played {
@@ -380,7 +392,7 @@ async fn without_a_receiver_a_trace_is_passed_on_as_it_is() {
 
 #[test]
 fn the_documents_name_every_attribute() {
-    let text = include_str!("../../../../docs/OPERATING.md");
+    let text = include_str!("../../../../docs/METRICS.md");
     let section = text.split("\n## Traces\n").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use spechop_ports::PortError;
 use spechop_proto::json::JsonError;
+use spechop_types::whole_ms;
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
@@ -88,7 +89,8 @@ impl From<TransportError> for HttpError {
             TransportError::OtherMethod { .. } => Some(StatusCode::METHOD_NOT_ALLOWED),
             TransportError::NotGrpc { .. }
             | TransportError::NotJson { .. }
-            | TransportError::NotAForm { .. } => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            | TransportError::NotAForm { .. }
+            | TransportError::Packed { .. } => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             TransportError::Late { .. } => Some(StatusCode::REQUEST_TIMEOUT),
             TransportError::TooLong { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE),
             TransportError::TooMuchAtOnce => Some(StatusCode::TOO_MANY_REQUESTS),
@@ -215,7 +217,7 @@ impl HttpError {
             body["fields"] = fields.iter().map(named).collect();
         }
         if let Some(delay) = self.retry_after() {
-            body["retry_after_ms"] = json!(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+            body["retry_after_ms"] = json!(whole_ms(delay));
         }
         body
     }

@@ -10,10 +10,7 @@ fn every_error_has_its_code_and_says_why() {
         })
     };
     let what = || "model at h:1".to_owned();
-    let too_long = || PortError::TooLong {
-        what: what(),
-        detail: "9 do not fit into 5".into(),
-    };
+    let too_long = || PortError::too_long(what(), "9 do not fit into 5");
     for (error, code, message) in [
         (
             stage(PortError::unavailable(what(), "connection refused")),
@@ -21,26 +18,17 @@ fn every_error_has_its_code_and_says_why() {
             "hop 2 got nothing from its target stage: model at h:1 is unavailable: connection refused",
         ),
         (
-            stage(PortError::Timeout {
-                what: what(),
-                limit_ms: 5,
-            }),
+            stage(PortError::timed_out(what(), Duration::from_millis(5))),
             Code::Unavailable,
             "hop 2 got nothing from its target stage: model at h:1 took longer than 5 ms",
         ),
         (
-            stage(PortError::Malformed {
-                what: what(),
-                detail: "no tag".into(),
-            }),
+            stage(PortError::malformed(what(), "no tag")),
             Code::Internal,
             "hop 2 got nothing from its target stage: model at h:1 gave an unusable answer: no tag",
         ),
         (
-            stage(PortError::Refused {
-                what: what(),
-                detail: "no such model".into(),
-            }),
+            stage(PortError::refused(what(), "no such model")),
             Code::FailedPrecondition,
             "hop 2 got nothing from its target stage: model at h:1 refused the request: no such model",
         ),
@@ -117,7 +105,7 @@ fn every_error_has_its_code_and_says_why() {
         (
             AskError::NotOpen(Tenant::new("q-1").unwrap()),
             Code::NotFound,
-            "no question q-1 is open on this server, and none has ended here lately",
+            "no question q-1 is open on this server: it has ended, or has not begun",
         ),
         (
             AskError::ShuttingDown,

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use spechop_ports::{Encoder, Planner, Reader, Retriever, Rewriter, Speculator, Vitals};
-use spechop_sched::{
-    Backend, Kind, Limits, ScheduledEncoder, ScheduledPlanner, ScheduledReader, ScheduledRewriter,
-};
+use spechop_sched::{Backend, Kind, Limits, Scheduled};
 
 use super::{Toolbox, slowed, traffic};
 use crate::backends::Backends;
@@ -83,8 +81,8 @@ impl Toolbox {
     ) -> Self {
         let backend = self.backend("fallback", config.scheduler.generator);
         let rule = |port| config.scheduler.eligibility.of(port);
-        let planner = ScheduledPlanner::new(planner, &backend, rule("planner"));
-        let reader = ScheduledReader::new(reader, &backend, rule("reader"));
+        let planner = Scheduled::new(planner, &backend, rule("planner"));
+        let reader = Scheduled::new(reader, &backend, rule("reader"));
         self.any_form = Some((Arc::new(planner), Arc::new(reader)));
         self
     }
@@ -94,7 +92,7 @@ impl Toolbox {
     pub fn encoding(mut self, encoder: Arc<dyn Encoder>, config: &Config) -> Self {
         let rule = config.scheduler.eligibility.of("retriever");
         let backend = self.backend("retriever", config.scheduler.retriever);
-        self.encoder = Some(Arc::new(ScheduledEncoder::new(encoder, &backend, rule)));
+        self.encoder = Some(Arc::new(Scheduled::new(encoder, &backend, rule)));
         self
     }
 
@@ -103,7 +101,7 @@ impl Toolbox {
     pub fn rewriting(mut self, rewriter: Arc<dyn Rewriter>, config: &Config) -> Self {
         let rule = config.scheduler.eligibility.of("planner");
         let backend = self.backend("generator", config.scheduler.generator);
-        self.rewriter = Some(Arc::new(ScheduledRewriter::new(rewriter, &backend, rule)));
+        self.rewriter = Some(Arc::new(Scheduled::new(rewriter, &backend, rule)));
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use spechop_agent::Settings;
 use spechop_ports::{Encoder, SharedEntries, Speculator};
-use spechop_sched::{Backend, Kind, Limits, ScheduledSpeculator};
+use spechop_sched::{Backend, Kind, Limits, Scheduled};
 use spechop_speculate::{Cascade, Likeliest, Memory, MemoryOptions, SharedMemory};
 use spechop_types::Hop;
 use spechop_verifier::verify;
@@ -74,7 +74,7 @@ impl Toolbox {
         );
         let rule = config.scheduler.eligibility.of("speculator");
         let in_turn = backend.of_kind(Kind::default());
-        let in_turn = ScheduledSpeculator::new(memory.speculator(), &in_turn, rule);
+        let in_turn = Scheduled::new(memory.speculator(), &in_turn, rule);
         self.speculators
             .insert(SpeculatorKind::Memory, Arc::new(in_turn));
         self.backends.push(backend);

@@ -10,7 +10,7 @@ use spechop_agent::{Agent, Settings};
 use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
 use spechop_speculate::IndexGuesser;
-use spechop_testkit::{Alike, Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, TextVectors};
 use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
 use tokio::time::{sleep, timeout};
 
@@ -144,7 +144,7 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
     local.threads = NonZeroU32::new(2);
     let spans = config::Reader::Spans {
         dir: "reader".into(),
-        threads: NonZeroUsize::new(3),
+        threads: NonZeroUsize::new(3).unwrap(),
     };
     config.reader = spans.clone();
     assert_eq!(taken(&config).await, Some([2000, 3000, 0, 1000, 1000]));
@@ -174,7 +174,7 @@ async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
     config.scheduler.cores = Some(Millicores::ONE);
     let mut backends = Backends::new(&config);
     let target = backends.target();
-    let encoder = backends.ranks(Arc::new(Alike), &target);
+    let encoder = backends.ranks(Arc::new(TextVectors::alike()), &target);
     let generator = backends.generator();
     let needed = Call::authoritative();
     let (write, written) = tokio::sync::oneshot::channel::<()>();
@@ -186,7 +186,7 @@ async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
         let encoder = Arc::clone(&encoder);
         async move {
             let texts = vec!["a passage".to_owned()];
-            encoder.encode_batch(&call, TextKind::Passage, texts).await
+            encoder.encode(&call, TextKind::Passage, texts).await
         }
     };
     let check = async {

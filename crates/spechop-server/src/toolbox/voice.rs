@@ -1,13 +1,12 @@
 //! A language model of the configuration in each role that it may have, and what reads.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 use spechop_embed::{ReaderOptions, Room, SpanReader};
 use spechop_llm::{
     LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle,
-    ReadLimits, StepPlanner, TextModel, physical_cores,
+    ReadLimits, StepPlanner, TextModel,
 };
 use spechop_ports::{Planner, Reader, Rewriter, Speculator, Vitals};
 use spechop_sched::Backend;
@@ -124,8 +123,7 @@ impl ReadBy {
             }
             config::Reader::Spans { dir, threads } => {
                 let mut options = ReaderOptions::new(&config.encoder.runtime_library);
-                let cores = NonZeroUsize::new(physical_cores() as usize);
-                options.threads = threads.or(cores).unwrap_or(options.threads);
+                options.threads = *threads;
                 options.room = room;
                 options.vitals = vitals.clone();
                 let reader = span_reader(part, dir, options)?;

@@ -1,8 +1,8 @@
-//! Bodies on their way in and out: a request arrives in time and within its size; of an answer it is
-//! known how long it lies unread.
+//! Bodies on their way in and out: a request arrives in time and within its size, the rest of a refused
+//! one is thrown away; of an answer it is known how long it lies unread.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -28,6 +28,9 @@ const FRAME_BYTES: usize = 5;
 /// Most bytes of a message of a call in which both sides talk. Reflection is asked for names of services.
 pub(crate) const TALK_BYTES_MAX: usize = 4 << 10;
 
+/// Most bytes that are read of a request after it was refused. They are not kept.
+const REST_BYTES_MAX: u64 = 16 << 20;
+
 /// An answer is handed over in parts of so many bytes: what waits for a reader is known by the part.
 const PART_BYTES: usize = 16 << 10;
 
@@ -35,7 +38,7 @@ const PART_BYTES: usize = 16 << 10;
 /// `bytes_max` bytes, or as many as the limits say. `held` is what [`hold`] has set aside for it.
 pub(super) async fn receive(
     mut held: Held,
-    body: Body,
+    body: &mut Body,
     limits: &Limits,
     bytes_max: Option<usize>,
 ) -> Result<Bytes, TransportError> {
@@ -55,11 +58,44 @@ pub(super) fn hold(line: &LineHandle, headers: &HeaderMap) -> Result<Held, Trans
         .ok_or(TransportError::TooMuchAtOnce)
 }
 
-async fn collect(body: Body, held: &mut Held, most: usize) -> Result<Bytes, TransportError> {
-    let mut body = pin!(body);
+/// Reads what is left of a refused request, and throws it away. While a client still sends, an answer
+/// reaches it together with a reset stream or a broken connection, and many a client then reads that
+/// alone.
+///
+/// A body that is said to be longer than [`REST_BYTES_MAX`] would be cut off in any case: of it nothing
+/// is read.
+pub(super) async fn drain(line: &LineHandle, mut body: Body, limits: &Limits) {
+    // It counts as any request that has not arrived whole.
+    let Some(_held) = line.hold(STREAM_BYTES) else {
+        return;
+    };
+    if body.size_hint().lower() > REST_BYTES_MAX {
+        return;
+    }
+    let rest = async {
+        let mut bytes = 0;
+        while bytes <= REST_BYTES_MAX
+            && let Some(Ok(frame)) = next_frame(&mut body).await
+        {
+            bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+    };
+    // What has not come by then is not waited for.
+    let _ = timeout(limits.message_time, rest).await;
+}
+
+async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+    poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+}
+
+async fn collect(body: &mut Body, held: &mut Held, most: usize) -> Result<Bytes, TransportError> {
+    // A client that waits until its body is asked for need not send it.
+    if body.size_hint().lower() > (most + FRAME_BYTES) as u64 {
+        return Err(TransportError::TooLong { most });
+    }
     let mut whole = Bytes::new();
     let mut joined = Vec::new();
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+    while let Some(frame) = next_frame(body).await {
         let frame = frame.map_err(TransportError::Broken)?;
         // A request has no trailers of interest.
         let Ok(data) = frame.into_data() else {

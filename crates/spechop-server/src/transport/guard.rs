@@ -1,23 +1,27 @@
 //! What every request has to pass, whatever it asks for.
 
+use std::mem;
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN, TRANSFER_ENCODING,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
+use spechop_types::with_causes;
 
 use super::accept::Lines;
 use super::access::{self, Access};
-use super::body::{Answer, Talk, hold, receive};
+use super::body::{Answer, Talk, drain, hold, receive};
 use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
-use crate::status::{ErrorForm, TransportError, chain, is_grpc};
+use crate::status::{ErrorForm, TransportError, is_grpc};
 
 /// Calls in which both sides talk. All others send one message.
 const TALKS: &str = "/grpc.reflection.";
@@ -42,28 +46,58 @@ pub(super) async fn attend(
     request: Request,
     next: Next,
 ) -> Response {
-    let speaks_grpc = request.version() >= Version::HTTP_2 && is_grpc(request.headers());
+    let (mut parts, mut body) = request.into_parts();
+    let speaks_grpc = parts.version >= Version::HTTP_2 && is_grpc(&parts.headers);
     let form = match speaks_grpc {
         true => ErrorForm::Grpc,
-        false => guard.doors.error_form(request.uri().path()),
+        false => guard.doors.error_form(parts.uri.path()),
     };
-    match guard.pass(request, next).await {
-        Ok(response) => response,
-        Err(error) => {
-            guard.lines.counts().refused(error.reason());
-            tracing::debug!(reason = chain(&error), "request refused");
-            error.respond(form)
+    let line = parts.extensions.get::<LineHandle>().cloned();
+    let attended = line.as_ref().map(LineHandle::attend);
+    let taken_in = guard.take_in(line.as_ref(), &mut parts, &mut body).await;
+    if let Err(error) = taken_in {
+        guard.lines.counts().refused(error.reason());
+        tracing::debug!(reason = with_causes(&error), "request refused");
+        // A client of gRPC reads answers while it sends. A client that waits for our word sends nothing
+        // before it, and a late one has had its time.
+        let is_heard = speaks_grpc
+            || parts.headers.contains_key(EXPECT)
+            || matches!(error, TransportError::Late { .. });
+        if let Some(line) = line
+            && !is_heard
+        {
+            drain(&line, body, guard.lines.limits()).await;
         }
+        let mut response = error.respond(form);
+        // axum sees to it for the doors, and not for the paths of gRPC.
+        if parts.method == Method::HEAD {
+            let bytes = response.body().size_hint().lower();
+            response.headers_mut().insert(CONTENT_LENGTH, bytes.into());
+            *response.body_mut() = Body::empty();
+        }
+        return response;
     }
+    // Whatever comes over a listener of ours has it.
+    let (Some(line), Some(attended)) = (line, attended) else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    let path = parts.uri.path();
+    let is_work = path != WATCH && !path.starts_with(TALKS);
+    let working = is_work.then(|| line.begin());
+    let response = next.run(Request::from_parts(parts, body)).await;
+    response.map(|body| Body::new(Answer::new(body, line, attended, working)))
 }
 
 impl Guard {
-    async fn pass(&self, request: Request, next: Next) -> Result<Response, TransportError> {
+    /// Lets a request in. Then its body is whole, or that of a call in which both sides talk.
+    async fn take_in(
+        &self,
+        line: Option<&LineHandle>,
+        parts: &mut Parts,
+        body: &mut Body,
+    ) -> Result<(), TransportError> {
         let limits = self.lines.limits();
-        let (mut parts, body) = request.into_parts();
-        let line = parts.extensions.get::<LineHandle>().cloned();
-        let attended = line.as_ref().map(LineHandle::attend);
-        let door = self.check(&parts)?;
+        let door = self.check(parts)?;
         let bytes_max = door.and_then(|door| door.bytes_max);
         let path = parts.uri.path();
         let role = door.map_or_else(|| access::role_of_service(path), |door| door.role);
@@ -72,29 +106,23 @@ impl Guard {
             |door| door.is_rate_limited,
         );
         // Before it waits for its turn: until then it would be held and not counted.
-        let held = line.as_ref().map(|line| hold(line, &parts.headers));
-        let held = held.transpose()?;
-        if let Some(line) = &line {
+        let held = line.map(|line| hold(line, &parts.headers)).transpose()?;
+        if let Some(line) = line {
             let (interval, burst) = (limits.request_interval, limits.request_burst);
             line.turn(interval, burst).await;
         }
         self.access
-            .admit(role, is_rate_limited, line.as_ref(), &mut parts)
+            .admit(role, is_rate_limited, line, parts)
             .await?;
-        // Whatever comes over a listener of ours has it.
-        let (Some(line), Some(attended), Some(held)) = (line, attended, held) else {
-            return Ok(next.run(Request::from_parts(parts, body)).await);
+        let Some(held) = held else {
+            return Ok(());
         };
-        let path = parts.uri.path();
-        let body = if path.starts_with(TALKS) {
-            Body::new(Talk::new(held, body, limits)?)
+        *body = if parts.uri.path().starts_with(TALKS) {
+            Body::new(Talk::new(held, mem::take(body), limits)?)
         } else {
             Body::from(receive(held, body, limits, bytes_max).await?)
         };
-        let is_work = path != WATCH && !path.starts_with(TALKS);
-        let working = is_work.then(|| line.begin());
-        let response = next.run(Request::from_parts(parts, body)).await;
-        Ok(response.map(|body| Body::new(Answer::new(body, line, attended, working))))
+        Ok(())
     }
 
     /// By its head alone. Returns the door that it wants, if it is not gRPC.
@@ -139,13 +167,23 @@ impl Guard {
         if reads || is_empty {
             return Ok(Some(door));
         }
+        if let Some(coding) = packed(&parts.headers) {
+            let coding = short(coding);
+            return Err(TransportError::Packed { coding });
+        }
         // Browsers ask first before they send JSON to another origin, and nobody says yes. They send forms
         // unasked, and say for which page.
         match kind(&parts.headers) {
-            kind if door.is_form => match is(FORM, kind) && parts.headers.contains_key(ORIGIN) {
-                true => Ok(Some(door)),
-                false => Err(TransportError::NotAForm { kind: short(kind) }),
-            },
+            kind if door.is_form => {
+                let has_origin = parts.headers.contains_key(ORIGIN);
+                match is(FORM, kind) && has_origin {
+                    true => Ok(Some(door)),
+                    false => Err(TransportError::NotAForm {
+                        kind: short(kind),
+                        origin: if has_origin { "an" } else { "no" },
+                    }),
+                }
+            }
             kind if is("application/json", kind) => Ok(Some(door)),
             kind => Err(TransportError::NotJson { kind: short(kind) }),
         }
@@ -183,6 +221,13 @@ fn is_of_a_service(path: &str) -> bool {
 fn kind(headers: &HeaderMap) -> &str {
     let kind = headers.get(CONTENT_TYPE);
     kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none")
+}
+
+/// How the body is packed, if it is.
+fn packed(headers: &HeaderMap) -> Option<&str> {
+    let codings = headers.get_all(CONTENT_ENCODING).into_iter();
+    let mut codings = codings.map(|coding| coding.to_str().unwrap_or("unknown"));
+    codings.find(|coding| !coding.eq_ignore_ascii_case("identity"))
 }
 
 /// Whether a content-type is this one, whatever its parameters.

@@ -12,7 +12,8 @@
 //! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
 //!   it come too fast, does it arrive in time;
 //! * `access.rs` asks for a key and for its tenant's limits;
-//! * `body.rs` counts the bytes on their way in, and sees whether an answer is read;
+//! * `body.rs` counts the bytes on their way in, throws away what was refused, and sees whether an answer
+//!   is read;
 //! * `files.rs` sees that there are file descriptors for all of them;
 //! * `doors.rs` knows which paths are not gRPC, and what may be sent to them;
 //! * `hosts.rs` knows by which names the server may be addressed.

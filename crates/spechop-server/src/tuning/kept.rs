@@ -12,7 +12,7 @@ use spechop_types::Tenant;
 
 use super::Members;
 use super::identity::Identity;
-use crate::state::Purpose;
+use crate::state::{Purpose, newest};
 
 /// Changes whenever an older program would misread a new file, or the other way round.
 /// 2: what was learnt is each tenant's own.
@@ -73,41 +73,16 @@ impl Kept {
             tunings,
         }
     }
-
-    /// What the file holds; nothing if there is no file. **Blocks.**
-    #[cfg(test)]
-    pub(super) fn read(path: &std::path::Path) -> Result<Self, crate::state::Useless> {
-        PURPOSE.read(path).map(Option::unwrap_or_default)
-    }
-
-    #[cfg(test)]
-    pub(super) fn parse(json: &[u8]) -> Result<Self, crate::state::Useless> {
-        PURPOSE.parse(json)
-    }
-
-    /// Replaces the file. **Blocks.**
-    #[cfg(test)]
-    pub(super) fn write(&self, path: &std::path::Path) -> std::io::Result<()> {
-        spechop_store::sealed::write(path, self, spechop_store::sealed::Readers::Owner)
-    }
 }
 
 /// The last of these questions, as far as there is room for their hops.
 pub(super) fn last_questions(history: &History, room: &mut usize) -> Vec<Past> {
-    let fits = |past: &&Past| {
+    let size = |past: &&Past| {
         let numbers = |of: &std::sync::Arc<[u32]>| of.len();
-        let size = past.hops.iter();
-        let size = size.map(|hop| 1 + hop.depends_on.as_ref().map_or(0, numbers));
-        let left = room.checked_sub(size.sum::<usize>().max(1));
-        *room = left.unwrap_or(0);
-        left.is_some()
+        let hops = past.hops.iter();
+        let hops = hops.map(|hop| 1 + hop.depends_on.as_ref().map_or(0, numbers));
+        hops.sum::<usize>().max(1)
     };
-    let mut last: Vec<Past> = history
-        .questions()
-        .rev()
-        .take_while(fits)
-        .cloned()
-        .collect();
-    last.reverse();
-    last
+    let last = newest(history.questions().rev(), room, size);
+    last.into_iter().cloned().collect()
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use spechop_sim::PastGuess;
 use spechop_testkit::damage::{Damage, Trace};
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 mod bounds;
 
-use super::kept::Kept;
+use super::kept::{Kept, PURPOSE};
 use super::*;
 use crate::Env;
 use crate::config::{Config, Written};
@@ -239,7 +240,8 @@ async fn it_is_written_once_a_minute_if_anything_was_learnt() {
     assert!(!home.state().exists());
     teach(&tunings, 1);
     wait(1).await;
-    let kept = Kept::read(&home.state()).unwrap().tunings;
+    let kept: Option<Kept> = PURPOSE.read(&home.state()).unwrap();
+    let kept = kept.unwrap().tunings;
     assert_eq!((kept.len(), kept[0].hops), (1, 2));
     fs::remove_file(home.state()).unwrap();
     wait(2).await;
@@ -271,7 +273,8 @@ async fn a_file_that_is_of_no_use_is_put_aside_and_learning_begins_anew() {
         (" ".repeat(65 << 20), "more than"),
     ] {
         fs::write(home.state(), &damage).unwrap();
-        let useless = Kept::read(&home.state()).unwrap_err().to_string();
+        let read = PURPOSE.read::<Kept>(&home.state());
+        let useless = read.unwrap_err().to_string();
         assert!(useless.contains(reason), "{useless}");
         let (tunings, keeper) = home.start("").await;
         assert!(hops(&tunings).is_empty());
@@ -288,7 +291,8 @@ async fn a_file_that_is_of_no_use_is_put_aside_and_learning_begins_anew() {
 async fn what_is_not_a_file_is_left_alone() {
     let home = Home::new();
     fs::create_dir(home.state()).unwrap();
-    assert!(matches!(Kept::read(&home.state()), Err(Useless::NotAFile)));
+    let read = PURPOSE.read::<Kept>(&home.state());
+    assert!(matches!(read, Err(Useless::NotAFile)));
     let (tunings, keeper) = home.start("").await;
     teach(&tunings, 1);
     keeper.save().await;
@@ -324,16 +328,16 @@ async fn every_bit_counts() {
     keeper.save().await;
     let whole = fs::read(home.state()).unwrap();
     let json = |kept: Kept| serde_json::to_string(&kept).unwrap();
-    let right = json(Kept::parse(&whole).unwrap());
+    let right = json(PURPOSE.parse(&whole).unwrap());
     for at in 0..whole.len() {
         assert!(
-            Kept::parse(&whole[..at]).is_err() || at == whole.len() - 1,
+            PURPOSE.parse::<Kept>(&whole[..at]).is_err() || at == whole.len() - 1,
             "{at}"
         );
         for bit in 0..8 {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << bit;
-            if let Ok(kept) = Kept::parse(&flipped) {
+            if let Ok(kept) = PURPOSE.parse(&flipped) {
                 assert_eq!(json(kept), right, "bit {bit} of byte {at}");
             }
         }

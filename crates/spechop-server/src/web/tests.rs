@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use spechop_ports::{Call, Lane, SearchFailure, SearchResult, Wishes};
 use spechop_sched::Backend;
-use spechop_testkit::{Alike, Script};
+use spechop_testkit::{Script, TextVectors};
 use spechop_types::{Chance, ProviderChange, Tenant};
 use tokio::time::Instant;
 use wiremock::matchers::any;
@@ -31,7 +31,7 @@ fn open(lines: &str) -> (Arc<dyn Retriever>, Vec<Backend>) {
     let config = config(lines);
     let mut backends = Backends::elsewhere(&config);
     let mut look_up = backends.target();
-    let encoder: Arc<dyn Encoder> = Arc::new(Alike);
+    let encoder: Arc<dyn Encoder> = Arc::new(TextVectors::alike());
     let web = target(&config.target, &encoder, &mut backends, &mut look_up).unwrap();
     let (name, lanes) = config.target.lanes(&config.scheduler);
     let retriever = backends.retrieves_at(name, lanes, web.unwrap(), &look_up);
@@ -110,7 +110,7 @@ impl SearchProvider for Noted {
         "noted"
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         _: &Call,
         _: &str,

@@ -2,8 +2,7 @@
 //     node crates/spechop-server/tests/page/bench.mjs
 
 import { pieces } from '../../src/page/look.js';
-import { views } from '../../src/page/reduce.js';
-import { long } from './recordings.mjs';
+import { long, views } from './recordings.mjs';
 
 const events = long(2000);
 const took = [];

@@ -20,6 +20,21 @@ test('a page that goes takes its question with it', PATIENCE, async () => {
   await tab.context().close();
 });
 
+/// Firefox keeps over a reload what was enabled: as if the page came so.
+test('what has nothing to act on is disabled, however the page came', async () => {
+  const tab = await page();
+  await tab.route(url, async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replaceAll(' disabled', '');
+    await route.fulfill({ response, body });
+  });
+  await tab.reload();
+  await tab.waitForSelector('.key svg', { state: 'attached' });
+  for (const id of ['finish', 'cancel', 'events', 'trace']) assert.ok(await tab.locator(`#${id}`).isDisabled(), id);
+  quiet(tab);
+  await tab.context().close();
+});
+
 /// A way to a server that can be cut, or on which what the server says is held back. A browser that goes offline loses
 /// what is under way, but Chromium's own emulation of that only keeps it from asking anew.
 async function way(to) {

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { announce, citations, cost, spanOf, sure } from '../../src/page/panels.js';
-import { reduce, START, views } from '../../src/page/reduce.js';
-import { names, recording } from './recordings.mjs';
+import { reduce, START } from '../../src/page/reduce.js';
+import { names, recording, views } from './recordings.mjs';
 
 /// The meters of an answer, by name.
 const meters = (view) => Object.fromEntries(cost(view).map(([name, value, more]) => [name, `${value} ${more}`.trim()]));

@@ -1,6 +1,7 @@
 // The recordings beside this file, and what tests make of them.
 
 import { readFileSync, readdirSync } from 'node:fs';
+import { reduce, START } from '../../src/page/reduce.js';
 import { parse } from '../../src/page/trace.js';
 
 const folder = new URL('recordings/', import.meta.url);
@@ -8,6 +9,13 @@ const folder = new URL('recordings/', import.meta.url);
 export const names = readdirSync(folder).map((file) => file.replace('.jsonl', ''));
 
 export const recording = (name) => parse(readFileSync(new URL(`${name}.jsonl`, folder), 'utf8'));
+
+/// Every view of a recording: as many as events, and the first one in front.
+export function views(events) {
+  const all = [START];
+  for (const event of events) all.push(reduce(all[all.length - 1], event));
+  return all;
+}
 
 /// Numbers from 0 to 1 that a seed decides.
 export function draws(seed) {

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { placed, scaleOf } from '../../src/page/draw.js';
 import { LOOKS, line, marks, pieces, state, words } from '../../src/page/look.js';
-import { elapsed, reduce, sequential, START, views } from '../../src/page/reduce.js';
+import { elapsed, reduce, sequential, START } from '../../src/page/reduce.js';
 import { Run } from '../../src/page/run.js';
-import { draws, long, names, recording } from './recordings.mjs';
+import { draws, long, names, recording, views } from './recordings.mjs';
 
 const last = (name) => views(recording(name)).at(-1);
 const lane = (view, id) => view.lanes.find((lane) => lane.id === id);
@@ -77,12 +77,33 @@ test('what ends a live run ends it now, and not at its last event', () => {
 });
 
 test('a recording that would not fit into memory ends with a word about it', () => {
-  const launched = (_, n) => ({ sequence: n + 1, at_ms: n, branch: n, hop: 1, launched: { stage: 'STAGE_SEGMENT' } });
-  const run = Run.of('', Array.from({ length: 30_000 }, launched));
-  assert.equal(run.last.phase, 'failed');
-  assert.match(run.last.error.message, /longer than this page can show/);
-  assert.ok(run.events.length > 1000 && run.events.length < 30_000);
-  assert.ok(Number.isFinite(run.reach(0)));
+  for (const told of [
+    (n) => ({ branch: n, launched: { stage: 'STAGE_SEGMENT' } }),
+    () => ({ branch: 1, committed: { hop: {} } }),
+    () => ({ branch: 1, not_speculated: { stage: 'STAGE_TARGET', reason: 'REFUSAL_BUDGET' } }),
+    (n) => (n < 2000 ? { branch: n, launched: { stage: 'STAGE_SEGMENT' } } : { handed_over: {} }),
+  ]) {
+    const event = (_, n) => ({ sequence: n + 1, at_ms: n, hop: 1, ...told(n) });
+    const run = Run.of('', Array.from({ length: 30_000 }, event));
+    assert.equal(run.last.phase, 'failed');
+    assert.match(run.last.error.message, /longer than this page can show/);
+    assert.ok(run.events.length > 1000 && run.events.length < 30_000);
+    assert.ok(Number.isFinite(run.reach(0)));
+  }
+});
+
+test('what a view shares with the one before takes no memory', () => {
+  const told = (n) => (n < 2000 ? { branch: n, launched: { stage: 'STAGE_SEGMENT' } } : { tuned: { k: 2 } });
+  const event = (_, n) => ({ sequence: n + 1, at_ms: n, hop: 1, ...told(n) });
+  const run = Run.of('', Array.from({ length: 20_000 }, event));
+  assert.deepEqual([run.last.phase, run.events.length], ['running', 20_000]);
+});
+
+test('a live run ends with its answer, though an event before it was lost', () => {
+  const run = new Run('', true);
+  run.push({ sequence: 1, at_ms: 0, branch: 0, hop: 1, launched: { stage: 'STAGE_SEGMENT' } }, 0);
+  run.push({ sequence: 5, at_ms: 9, answer: {} }, 9);
+  assert.equal(run.live, false);
 });
 
 test('a bar turns solid where its branch was promoted', () => {

@@ -130,13 +130,17 @@ test('it is accessible and fits, dark, light, narrow, without colours and withou
     still: { reducedMotion: 'reduce' },
   })) {
     const tab = await page(options);
-    for (const recording of ['siblings', 'salvaged', 'foreseen', 'failed']) {
-      await open(tab, recording);
-      if (recording === 'salvaged') await accessible(tab, `${name}, ${recording}`);
-      const over = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.equal(over, 0, `${name}: wider than the window`);
-      await shoot(tab, `${name}-${recording}`);
+    const wider = () => tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    for (const recorded of ['siblings', 'salvaged', 'foreseen', 'failed']) {
+      await open(tab, recorded);
+      if (recorded === 'salvaged') await accessible(tab, `${name}, ${recorded}`);
+      assert.equal(await wider(), 0, `${name}: wider than the window`);
+      await shoot(tab, `${name}-${recorded}`);
     }
+    const buffer = Buffer.from(lines(recording('failed')));
+    await tab.setInputFiles('#open', { name: `${'x'.repeat(90)}.jsonl`, mimeType: 'text/plain', buffer });
+    await tab.waitForFunction(() => document.querySelector('.run h2').textContent.startsWith('xxx'));
+    assert.equal(await wider(), 0, `${name}: a long name is wider than the window`);
     quiet(tab);
     await tab.context().close();
   }

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
-import { reduce, START, views } from '../../src/page/reduce.js';
+import { reduce, START } from '../../src/page/reduce.js';
 import { ask, LINGER, Messages, PAUSES, Refused } from '../../src/page/stream.js';
 import { lines, parse, trace } from '../../src/page/trace.js';
-import { draws, names, recording } from './recordings.mjs';
+import { draws, names, recording, views } from './recordings.mjs';
 
 const kind = (event) => (event.answer ? 'answer' : event.error ? 'error' : 'other');
 /// Debian 12 has Node 18, whose clock cannot be held still for asynchronous code. The browser's test covers both there.

@@ -1,7 +1,6 @@
 //! Models and indexes that are there and cannot be used: one clear line at the start, or a clear
 //! status for what shows only later.
 
-use std::error::Error;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -13,6 +12,7 @@ use spechop_proto::{AskRequest, AskResponse};
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Env};
 use spechop_testkit::assets;
+use spechop_types::with_causes;
 use tokio::task::JoinSet;
 use tonic::transport::Endpoint;
 use tonic::{Code, Response, Status};
@@ -54,16 +54,6 @@ fn config(dir: &Path, keys: &[(&str, &str)]) -> Config {
     Config::read(Written { file: None, flags }, &Env::default()).unwrap()
 }
 
-fn line(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        line = format!("{line}: {error}");
-        source = error.source();
-    }
-    line
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_damaged_is_named_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
@@ -88,7 +78,7 @@ async fn what_is_damaged_is_named_in_one_line() {
             .await
             .err()
             .unwrap();
-        let line = line(&error);
+        let line = with_causes(&error);
         assert!(line.contains(words) && line.contains(&path), "{line}");
         assert!(!line.contains('\n'), "{line}");
     }
@@ -102,10 +92,10 @@ async fn what_is_damaged_is_named_in_one_line() {
         fs::write(&path, damaged).unwrap();
         let error = App::build(config(dir.path(), &[])).await.err().unwrap();
         assert!(
-            line(&error).contains("rebuild it with"),
+            with_causes(&error).contains("rebuild it with"),
             "{}: {}",
             path.display(),
-            line(&error)
+            with_causes(&error)
         );
         fs::write(&path, whole).unwrap();
     }

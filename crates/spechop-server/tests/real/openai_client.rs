@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use spechop_embed::{EncoderOptions, OnnxEncoder};
-use spechop_ports::{Call, Encoder, TextKind};
+use spechop_ports::{Call, Encoded, Encoder, TextKind};
 use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts, assets};
 use spechop_types::Stage;
@@ -135,24 +135,24 @@ async fn check_embeddings(said: &Value, encoder: &OnnxEncoder) {
         assert_eq!(theirs.len(), own.len());
         theirs.iter().zip(own).map(|(a, b)| a * b).sum::<f32>()
     };
-    let own = encoder.encode_passages(texts.clone()).await.unwrap();
-    for (at, own) in own.iter().enumerate() {
+    let call = Call::authoritative();
+    let encoded = encoder.encode(&call, TextKind::Passage, texts.clone());
+    let Encoded { vectors, tokens } = encoded.await.unwrap();
+    for (at, own) in vectors.iter().enumerate() {
         let dot = alike(&said["passages"][at], own);
         assert!(dot > 0.9999, "{dot}");
     }
-    let dot = alike(&said["floats"], &own[1]);
+    let dot = alike(&said["floats"], &vectors[1]);
     assert!(dot > 0.9999, "{dot}");
-    let call = Call::authoritative();
     let query = encoder.encode_query(&call, &texts[0]).await.unwrap();
     for name in ["query", "as query"] {
         let dot = alike(&said[name], &query);
         assert!(dot > 0.9999, "{name}: {dot}");
     }
     // The words before a text make a difference.
-    let dot = alike(&said["query"], &own[0]);
+    let dot = alike(&said["query"], &vectors[0]);
     assert!(dot < 0.9999, "{dot}");
-    let counted = encoder.encode_batch(&call, TextKind::Passage, texts).await;
-    let tokens = counted.unwrap().tokens.unwrap();
+    let tokens = tokens.unwrap();
     assert!(tokens > 16, "{tokens}");
     assert_eq!(said["tokens"], tokens);
     assert_eq!(said["model"], "spechop-passage");

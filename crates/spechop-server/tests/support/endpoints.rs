@@ -1,8 +1,7 @@
 //! Everything behind HTTP: a language model that a function plays, an encoder for which texts are
 //! as near as they share words, and a small web. So a server is opened as its configuration says,
 //! and no model is needed.
-#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

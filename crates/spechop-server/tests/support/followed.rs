@@ -1,6 +1,5 @@
 //! A server whose configuration file changes.
-#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::path::PathBuf;

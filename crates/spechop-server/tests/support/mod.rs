@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use spechop_ports::{
     Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
@@ -18,7 +17,8 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskEvent, AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
 use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts, SharedMap, fill_home};
+pub use spechop_testkit::eventually;
+use spechop_testkit::{Script, ScriptedPorts, SharedMap, TextVectors, fill_home};
 use spechop_types::{Chance, Passage};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,7 +65,7 @@ impl Server {
     pub async fn remembering(script: Script, config: Config) -> Self {
         let ports = ScriptedPorts::new(script);
         let toolbox = Toolbox::of(bare(&ports), &config);
-        let toolbox = toolbox.remembering(Arc::new(Apart), &config);
+        let toolbox = toolbox.remembering(Arc::new(apart()), &config);
         Self::over(ports, toolbox, config).await
     }
 
@@ -73,7 +73,7 @@ impl Server {
     pub async fn sharing(script: Script, entries: &SharedMap, config: Config) -> Self {
         let ports = ScriptedPorts::new(script);
         let toolbox = Toolbox::of(bare(&ports), &config);
-        let toolbox = toolbox.sharing(Arc::new(entries.clone()), Arc::new(Apart), &config);
+        let toolbox = toolbox.sharing(Arc::new(entries.clone()), Arc::new(apart()), &config);
         Self::over(ports, toolbox, config).await
     }
 
@@ -185,10 +185,8 @@ pub fn written(file: impl Into<PathBuf>, toml: &str) -> Written {
 
 /// A configuration whose models and indexes need not be real.
 pub fn config(toml: &str) -> Config {
-    let home = home();
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
+    let home = tempfile::tempdir().unwrap();
+    let env: Env = [fill_home(home.path())].into_iter().collect();
     let mut config = Config::read(written("test.toml", toml), &env).unwrap();
     // The data folder goes with this function; what is kept elsewhere stays.
     for file in [
@@ -222,30 +220,15 @@ impl Retriever for Empty {
 }
 
 /// An encoder for which no two texts are alike: only the same words are the same.
-pub struct Apart;
-
-#[tonic::async_trait]
-impl Encoder for Apart {
-    fn fingerprint(&self) -> &'static str {
-        "apart"
-    }
-
-    fn width(&self) -> usize {
-        64
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+pub fn apart() -> impl Encoder {
+    TextVectors::new("apart", 64, |text: &str| {
         let mut vector = vec![0.0; 64];
         let at = text.bytes().fold(7_usize, |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(usize::from(byte))
         });
         vector[at % 64] = 1.0;
-        Ok(vector)
-    }
-
-    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(Vec::new())
-    }
+        vector
+    })
 }
 
 /// Plans and reads as scripted, and says that it is this sure.
@@ -305,16 +288,6 @@ pub fn options(answer: &AskResponse) -> Options {
 /// Whether a unary call was ended by its client, whose timeout had passed, and not by the server's answer.
 pub fn is_own_timer(status: &Status) -> bool {
     (status.code(), status.message()) == (Code::Cancelled, "Timeout expired")
-}
-
-/// Waits until something holds that must hold soon.
-pub async fn eventually(holds: impl Fn() -> bool) {
-    let patience = tokio::time::timeout(Duration::from_secs(20), async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    patience.await.expect("it came true");
 }
 
 /// Hops that take so long that no test sees their end.

@@ -1,6 +1,5 @@
 //! A receiver of OTLP in this process: what a collector takes, it takes, and keeps.
-#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

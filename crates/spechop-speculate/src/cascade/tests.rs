@@ -66,7 +66,7 @@ async fn ask(members: Vec<After>, limit: usize) -> Told {
     let mut early = Vec::new();
     let name = |guess: &Guess| format!("{} by {}", guess.text, guess.by.unwrap_or("nobody"));
     let mut tell = |guess| early.push((name(&guess), start.elapsed().as_millis()));
-    let guessed = cascade.guess_as_they_come(&call, request, &mut tell).await;
+    let guessed = cascade.guess_streaming(&call, request, &mut tell).await;
     Told {
         tokens: guessed.as_ref().map_or(0, |guessed| guessed.tokens.total()),
         all: guessed.map(|guessed| guessed.guesses.iter().map(name).collect()),

@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicUsize;
 
-use spechop_ports::{Record, contract};
+use spechop_ports::{Encoded, Record, TextKind, contract};
+use spechop_testkit::TextVectors;
 use spechop_types::{CommitKind, Observation, Passage, Question, Refusal};
 
 use super::entry::TEXT_BYTES_MAX;
@@ -25,7 +26,12 @@ impl Encoder for Letters {
         26
     }
 
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
         assert_eq!(call.lane(), Lane::Speculative);
         let before = self.encoded.fetch_add(1, Relaxed);
         if before < self.preempted {
@@ -37,16 +43,7 @@ impl Encoder for Letters {
         if self.fails {
             return Err(PortError::unavailable("the encoder", "it is broken"));
         }
-        let mut counts = vec![0.0_f32; 26];
-        for letter in text.to_lowercase().bytes().filter(u8::is_ascii_lowercase) {
-            counts[usize::from(letter - b'a')] += 1.0;
-        }
-        let length = counts.iter().map(|x| x * x).sum::<f32>().sqrt();
-        Ok(counts.into_iter().map(|x| x / length.max(1.0)).collect())
-    }
-
-    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(Vec::new())
+        TextVectors::letters().encode(call, kind, texts).await
     }
 }
 

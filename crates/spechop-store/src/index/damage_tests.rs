@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use spechop_ports::Passages;
+
 use super::*;
+use crate::IndexPassages;
 use crate::fixture::{inputs, push, unit_vectors, write};
 use crate::layout::Kind;
 use crate::manifest::{MANIFEST, Manifest};
@@ -222,6 +225,11 @@ async fn a_large_index_is_checked_at_open_and_behind() {
         assert!(error.contains(&reason), "{error}");
         let error = index.verify().unwrap_err().to_string();
         assert!(error.contains(&reason), "{error}");
+        let fetched = IndexPassages::new(Arc::new(index)).passage("p-7").await;
+        assert!(
+            matches!(fetched, Err(PortError::Unavailable { .. })),
+            "{fetched:?}"
+        );
         assert!(PassageIndex::open_verified(dir.path()).is_err());
         // On demand only: the search that meets it says so, and nobody panics.
         let index =

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use proptest::prelude::*;
-use spechop_ports::{Call, Encoder, Lane, PortError};
+use spechop_ports::{Call, Lane};
+use spechop_testkit::TextVectors;
 use spechop_types::Chance;
 
 use super::*;
@@ -192,41 +192,16 @@ async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool
     .await
 }
 
-/// Words to vectors, without a model: each word adds a direction of its own.
-struct Words {
-    fingerprint: &'static str,
-}
-
-impl Words {
-    fn vector(text: &str) -> Vec<f32> {
-        let mut sum = vec![0.01; 64];
-        for word in text.to_lowercase().split_whitespace() {
-            let seed = u64::from(crc32fast::hash(word.as_bytes()));
-            let direction = unit_vectors(seed, 1, 64).remove(0);
-            sum.iter_mut().zip(direction).for_each(|(a, b)| *a += b);
-        }
-        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
-        sum.iter().map(|x| x / norm).collect()
+/// Words to a vector, without a model: each word adds a direction of its own.
+fn words(text: &str) -> Vec<f32> {
+    let mut sum = vec![0.01; 64];
+    for word in text.to_lowercase().split_whitespace() {
+        let seed = u64::from(crc32fast::hash(word.as_bytes()));
+        let direction = unit_vectors(seed, 1, 64).remove(0);
+        sum.iter_mut().zip(direction).for_each(|(a, b)| *a += b);
     }
-}
-
-#[async_trait]
-impl Encoder for Words {
-    fn fingerprint(&self) -> &str {
-        self.fingerprint
-    }
-
-    fn width(&self) -> usize {
-        64
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(Self::vector(text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| Self::vector(text)).collect())
-    }
+    let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
+    sum.iter().map(|x| x / norm).collect()
 }
 
 #[tokio::test]
@@ -238,10 +213,10 @@ async fn a_retriever_keeps_its_contract_and_knows_its_encoder() {
         "a film",
         "rivers of Germany",
     ];
-    let vectors: Vec<_> = texts.iter().map(|text| Words::vector(text)).collect();
+    let vectors: Vec<_> = texts.iter().map(|text| words(text)).collect();
     write(dir.path(), &vectors, 128);
     let index = Arc::new(PassageIndex::open(dir.path()).unwrap());
-    let encoder = |fingerprint| Arc::new(Words { fingerprint });
+    let encoder = |fingerprint| Arc::new(TextVectors::new(fingerprint, 64, words));
     let retriever = IndexRetriever::new(encoder("test-encoder"), Arc::clone(&index)).unwrap();
     spechop_ports::contract::encoder(&*encoder("test-encoder")).await;
     spechop_ports::contract::retriever(&retriever).await;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use dom_smoothie::{Config, Readability, TextMode};
 use spechop_text::{Block, Document, folded, html, plain};
-use spechop_types::canonical;
+use spechop_types::{canonical, cut_at_word};
 
 use super::charset;
 use super::title::{self, Names};
@@ -15,8 +15,6 @@ use super::tree::{self, TooMuch};
 const LITTLE_BYTES: usize = 500;
 /// No title is longer.
 const TITLE_CHARS_MAX: usize = 300;
-/// A word that is longer is cut, too.
-const WORD_CHARS_MAX: usize = 100;
 
 /// What can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +65,10 @@ pub fn extract(
     };
     extract
         .title
-        .truncate(cut(&extract.title, TITLE_CHARS_MAX).len());
+        .truncate(cut_at_word(&extract.title, TITLE_CHARS_MAX).len());
     extract
         .text
-        .truncate(cut(&extract.text, text_chars_max).len());
+        .truncate(cut_at_word(&extract.text, text_chars_max).len());
     let lines = extract.text.lines().count();
     extract.headings.retain(|heading| heading.line < lines);
     match lines {
@@ -98,7 +96,7 @@ fn of_html(page: &str) -> Result<Extract, String> {
     };
     let headings = article.headings.iter().map(String::as_str);
     // Before its parts are compared with headings, which takes the square of its length.
-    let title = cut(&title, TITLE_CHARS_MAX);
+    let title = cut_at_word(&title, TITLE_CHARS_MAX);
     let title = title::of_page(title, &names, headings).to_owned();
     if let Some(place) = article.place(&blocks, &headed, &title) {
         return Ok(of_blocks(&blocks[place], title));
@@ -234,21 +232,6 @@ fn lines(text: &str) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     lines.join("\n")
-}
-
-/// At most so many characters, cut between words if there is a gap near the end.
-fn cut(text: &str, chars_max: usize) -> &str {
-    let Some((end, _)) = text.char_indices().nth(chars_max) else {
-        return text;
-    };
-    let (head, rest) = text.split_at(end);
-    if rest.starts_with(char::is_whitespace) {
-        return head.trim_end();
-    }
-    match head.rfind(char::is_whitespace) {
-        Some(gap) if head[gap..].chars().count() <= WORD_CHARS_MAX => head[..gap].trim_end(),
-        _ => head,
-    }
 }
 
 #[cfg(test)]

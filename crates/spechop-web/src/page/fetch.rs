@@ -7,11 +7,13 @@
 //! Through a proxy, the address is checked as it is written, and no further: the proxy looks names up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::dns::Resolve;
 use reqwest::header::{self, HeaderMap};
 use spechop_ports::Call;
+use spechop_types::innermost;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
@@ -32,7 +34,7 @@ pub(super) struct Web {
     /// What decides on names.
     names: Policy,
     clients: Clients,
-    limit_ms: u64,
+    limit: Duration,
     redirects_max: usize,
 }
 
@@ -70,7 +72,7 @@ impl Web {
             policy,
             names: of_names,
             clients,
-            limit_ms: options.limit_ms,
+            limit: options.limit,
             redirects_max: options.redirects_max,
         })
     }
@@ -87,7 +89,7 @@ impl Web {
     ) -> Result<Option<Fetched>, PageFailure> {
         let late = |url| PageFailure::Timeout {
             url: shown(url),
-            limit_ms: self.limit_ms,
+            limit: self.limit,
         };
         let followed = timeout_at(until, self.follow(call, url, known, robots)).await;
         let (url, mut response) = followed.map_err(|_| late(url))??;
@@ -126,7 +128,7 @@ impl Web {
                 }
                 Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
                 Ok(Ok(None)) => break None,
-                Ok(Err(error)) => break Some(unreachable(&url, cause(&error))),
+                Ok(Err(error)) => break Some(unreachable(&url, said(&error))),
                 Err(_) => break Some(late(&url)),
             }
         };
@@ -200,7 +202,7 @@ impl Web {
                 url: shown(url),
                 why: why.0,
             },
-            None => unreachable(url, cause(&error)),
+            None => unreachable(url, said(&error)),
         })
     }
 
@@ -232,7 +234,6 @@ fn target(url: &Url, response: &Response) -> Result<Option<Url>, PageFailure> {
     }
 }
 
-/// The marks of the version that was sent.
 /// The version of a known page, if it is the one at this address: a redirect may lead elsewhere than it did, and
 /// what is there may be as old as its site says, and another page.
 fn version_of<'a>(known: Option<&'a Page>, url: &Url) -> Option<&'a Version> {
@@ -240,6 +241,7 @@ fn version_of<'a>(known: Option<&'a Page>, url: &Url) -> Option<&'a Version> {
     there.map(|page| &page.version)
 }
 
+/// The marks of the version that was sent.
 fn version(headers: &HeaderMap) -> Version {
     let mark = |name| {
         let value = headers.get(name)?.to_str().ok()?;
@@ -291,10 +293,7 @@ fn unreachable(url: &Url, detail: String) -> PageFailure {
     }
 }
 
-/// The innermost cause: the outer ones say no more than that a request failed.
-fn cause(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| {
-        error.source()
-    });
-    causes.last().map(ToString::to_string).unwrap_or_default()
+/// Its innermost cause: the outer ones say no more than that a request failed.
+fn said(error: &reqwest::Error) -> String {
+    innermost(error).to_string()
 }

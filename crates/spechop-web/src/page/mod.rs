@@ -13,6 +13,7 @@ mod title;
 mod tree;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_ports::Call;
@@ -100,12 +101,12 @@ pub enum PageFailure {
         why: String,
     },
     /// It took too long.
-    #[error("{url} took longer than {limit_ms} ms")]
+    #[error("{url} took longer than {} ms", .limit.as_millis())]
     Timeout {
         /// The address.
         url: String,
-        /// The limit, in milliseconds.
-        limit_ms: u64,
+        /// The limit.
+        limit: Duration,
     },
     /// No connection, or a status other than 200.
     #[error("{url} cannot be fetched: {detail}")]

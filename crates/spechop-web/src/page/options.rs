@@ -14,9 +14,9 @@ pub use crate::address::Opening;
 /// How pages are read. The defaults are those of the paper, for a server on the public internet.
 #[derive(Clone, Debug)]
 pub struct PageOptions {
-    /// For one page, in milliseconds: from the look-up of its name to the last of its text, redirects,
-    /// `robots.txt` and the wait for a thread included.
-    pub limit_ms: u64,
+    /// For one page: from the look-up of its name to the last of its text, redirects, `robots.txt` and the
+    /// wait for a thread included.
+    pub limit: Duration,
     /// Bytes of one page, unpacked. A larger one is refused.
     pub body_bytes_max: usize,
     /// Characters of its text. What is longer is cut at a word.
@@ -46,7 +46,7 @@ pub struct PageOptions {
 impl Default for PageOptions {
     fn default() -> Self {
         Self {
-            limit_ms: 3_000,
+            limit: Duration::from_secs(3),
             body_bytes_max: 2_000_000,
             text_chars_max: 10_000,
             redirects_max: 5,
@@ -92,7 +92,7 @@ impl PageOptions {
     /// Checks what can be checked without a connection.
     pub(super) fn check(&self) -> Result<(), PageSetupError> {
         let positive = [
-            ("limit_ms", self.limit_ms > 0),
+            ("limit", !self.limit.is_zero()),
             ("body_bytes_max", self.body_bytes_max > 0),
             ("text_chars_max", self.text_chars_max > 0),
         ];
@@ -108,10 +108,6 @@ impl PageOptions {
             true => Err(PageSetupError::Shut),
             false => Ok(()),
         }
-    }
-
-    pub(super) fn limit(&self) -> Duration {
-        Duration::from_millis(self.limit_ms)
     }
 
     /// What is sent as the user agent.

@@ -48,7 +48,7 @@ impl HttpPageReader {
         names: Arc<dyn Resolve>,
     ) -> Result<Self, PageSetupError> {
         options.check()?;
-        let robots = Robots::new(options.token(), options.limit() / SHARE_OF_ROBOTS);
+        let robots = Robots::new(options.token(), options.limit / SHARE_OF_ROBOTS);
         Ok(Self {
             web: Web::new(&options, names)?,
             robots: options.robots.then_some(robots),
@@ -119,7 +119,7 @@ impl HttpPageReader {
         url: &Url,
         known: Option<&Page>,
     ) -> Result<Renewed, PageFailure> {
-        let limit = self.options.limit();
+        let limit = self.options.limit;
         let end = Instant::now() + limit;
         let until = end - limit / SHARE_OF_TEXT;
         let body_bytes_max = self.options.body_bytes_max;
@@ -141,7 +141,7 @@ impl HttpPageReader {
         };
         let late = PageFailure::Timeout {
             url: shown(url),
-            limit_ms: self.options.limit_ms,
+            limit,
         };
         timeout_at(end, self.text_of(call, fetched))
             .await

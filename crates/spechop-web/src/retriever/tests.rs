@@ -2,8 +2,9 @@ use std::collections::HashMap;
 
 use futures::future::join;
 use parking_lot::Mutex;
-use spechop_ports::{SearchFailure, SearchTrouble, contract};
-use spechop_types::{Chance, Refusal, canonical};
+use spechop_ports::{Encoded, SearchFailure, SearchTrouble, contract};
+use spechop_testkit::TextVectors;
+use spechop_types::{Chance, Refusal};
 use tokio::time::sleep;
 use url::Url;
 
@@ -37,7 +38,8 @@ impl Web {
     fn retriever(self) -> (Arc<Self>, WebRetriever) {
         let web = Arc::new(self);
         let (search, pages) = (Arc::clone(&web), Arc::clone(&web));
-        let retriever = WebRetriever::new(search, pages, Arc::new(Letters), WebOptions::default());
+        let encoder = Arc::new(TextVectors::letters());
+        let retriever = WebRetriever::new(search, pages, encoder, WebOptions::default());
         (web, retriever)
     }
 }
@@ -48,12 +50,12 @@ impl SearchProvider for Web {
         "web"
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         _: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         if query == "down" {
             let detail = "no answer".to_owned();
@@ -63,7 +65,7 @@ impl SearchProvider for Web {
         if self.pace_ms > 0 {
             for result in self.whim.iter().chain(&results) {
                 sleep(Duration::from_millis(self.pace_ms)).await;
-                early(result.clone());
+                on_result(result.clone());
             }
         }
         Ok(results)
@@ -86,21 +88,7 @@ impl PageReader for Web {
     }
 }
 
-/// A text's vector counts its letters.
-struct Letters;
-
-impl Letters {
-    fn vector(text: &str) -> Vec<f32> {
-        let mut counts = vec![0.0_f32; 26];
-        for letter in canonical(text).bytes().filter(u8::is_ascii_lowercase) {
-            counts[usize::from(letter - b'a')] += 1.0;
-        }
-        let length = counts.iter().map(|n| n * n).sum::<f32>().sqrt().max(1.0);
-        counts.into_iter().map(|n| n / length).collect()
-    }
-}
-
-/// A text's vector counts its letters, after so many milliseconds.
+/// A passage's vector counts its letters, after so many milliseconds.
 struct Slow(u64);
 
 #[async_trait]
@@ -113,13 +101,16 @@ impl Encoder for Slow {
         26
     }
 
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Letters.encode_query(call, text).await
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        sleep(Duration::from_millis(self.0)).await;
-        Letters.encode_passages(texts).await
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        if kind == TextKind::Passage {
+            sleep(Duration::from_millis(self.0)).await;
+        }
+        TextVectors::letters().encode(call, kind, texts).await
     }
 }
 
@@ -136,31 +127,16 @@ impl Encoder for Refuses {
         26
     }
 
-    async fn encode_query(&self, call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Letters.encode_query(call, text).await
-    }
-
-    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Err((self.0)())
-    }
-}
-
-#[async_trait]
-impl Encoder for Letters {
-    fn fingerprint(&self) -> &str {
-        "letters"
-    }
-
-    fn width(&self) -> usize {
-        26
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(Self::vector(text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| Self::vector(text)).collect())
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        match kind {
+            TextKind::Query => TextVectors::letters().encode(call, kind, texts).await,
+            TextKind::Passage => Err((self.0)()),
+        }
     }
 }
 
@@ -293,14 +269,8 @@ async fn an_encoder_that_fails_at_a_passage_leaves_the_order_of_words() {
             true
         })
     };
-    let too_long = || PortError::TooLong {
-        what: "encoder".to_owned(),
-        detail: "413".to_owned(),
-    };
-    let refused = || PortError::Refused {
-        what: "encoder".to_owned(),
-        detail: "400".to_owned(),
-    };
+    let too_long = || PortError::too_long("encoder", "413");
+    let refused = || PortError::refused("encoder", "400");
     let pushed_back = || PortError::Unavailable {
         what: "encoder".to_owned(),
         source: None,
@@ -361,13 +331,7 @@ async fn a_text_that_comes_with_the_result_is_not_fetched() {
 
 #[test]
 fn the_words_of_the_query_choose_what_is_ranked() {
-    let passage = |id: &str, text: &str| Passage {
-        id: id.into(),
-        title: "".into(),
-        text: text.into(),
-        url: None,
-        score: 0.0,
-    };
+    let passage = |id: &str, text: &str| spechop_testkit::passage(id, "", text);
     let found = vec![
         passage("none", "a village"),
         passage("hills", "the town of hills"),
@@ -443,8 +407,8 @@ async fn pages_that_are_on_their_way_are_promoted_with_their_look_up() {
             true => Arc::new(crate::KeptPages::new(lanes.clone(), kept)),
             false => lanes.clone(),
         };
-        let options = WebOptions::default();
-        let retriever = WebRetriever::new(Arc::new(web), pages, Arc::new(Letters), options);
+        let (encoder, options) = (TextVectors::letters(), WebOptions::default());
+        let retriever = WebRetriever::new(Arc::new(web), pages, Arc::new(encoder), options);
         let call = Call::new(Speculative, spechop_types::Chance::EVEN);
         let promoting = async {
             sleep(Duration::from_millis(200)).await;

@@ -1,43 +1,71 @@
-//! How every provider is asked, and what the status of an answer means.
+//! How every engine is asked, and what the status of an answer means.
 
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
 use spechop_ports::retry::retry_after;
-use spechop_ports::{Call, SearchFailure, SearchResult, SearchTrouble};
+use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 use spechop_types::Activity;
 use url::Url;
 
-use super::listing::{challenge, malformed};
+use super::listing::{challenge, in_mere_words, malformed};
 use crate::http::{Answer, Broken, Http};
 
-impl Http {
-    /// Sends the request and reads the answer with `read`. A provider that asks for less is told of.
-    pub(crate) async fn search(
-        &self,
-        call: &Call,
-        limit: usize,
-        request: RequestBuilder,
-        read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
-    ) -> Result<Vec<SearchResult>, SearchFailure> {
-        self.search_and_watch(call, limit, request, read, &mut |_, _| {})
-            .await
+/// What differs between engines: the request, and how its answer is read.
+pub(super) trait Dialect: Send + Sync + 'static {
+    /// What is sent of a query. If nothing is left of it, nothing is found.
+    fn words(&self, query: &str) -> String {
+        in_mere_words(query, &[])
     }
 
-    /// As [`Http::search`]; `so_far` is shown the status and the body whenever more of it has come.
-    pub(crate) async fn search_and_watch(
+    /// A search for these words.
+    fn request(&self, http: &Http, words: &str, limit: usize) -> RequestBuilder;
+
+    /// The results of an answer, or what is the matter with it.
+    fn read(&self, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble>;
+
+    /// The results in a body that is still coming; `None` if it is read at its end alone.
+    fn so_far(&self, _body: &[u8]) -> Option<Vec<SearchResult>> {
+        None
+    }
+}
+
+/// An engine as a provider. The call hears of it if the engine asks for less.
+pub(super) struct Provider<D> {
+    pub(super) http: Http,
+    pub(super) dialect: D,
+}
+
+#[async_trait]
+impl<D: Dialect> SearchProvider for Provider<D> {
+    fn name(&self) -> &str {
+        self.http.name()
+    }
+
+    async fn search_streaming(
         &self,
         call: &Call,
+        query: &str,
         limit: usize,
-        request: RequestBuilder,
-        read: impl FnOnce(&Answer) -> Result<Vec<SearchResult>, SearchTrouble>,
-        so_far: &mut (dyn FnMut(StatusCode, &[u8]) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
+        let words = self.dialect.words(query);
+        if limit == 0 || words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let request = self.dialect.request(&self.http, &words, limit);
+        let mut listed = Listed::default();
+        let so_far = &mut |status: StatusCode, body: &[u8]| {
+            if status == StatusCode::OK {
+                listed.tell(body, limit, |body| self.dialect.so_far(body), on_result);
+            }
+        };
         let _searching = call.doing(Activity::Search);
-        let answer = self.send_and_watch(call, request, so_far).await;
+        let answer = self.http.send_and_watch(call, request, so_far).await;
         let answer = answer.map_err(SearchTrouble::from);
-        match answer.and_then(|answer| read(&answer)) {
+        match answer.and_then(|answer| self.dialect.read(&answer)) {
             Ok(mut results) => {
                 results.truncate(limit);
                 Ok(results)
@@ -46,8 +74,51 @@ impl Http {
                 if trouble.pushes_back() {
                     call.push_back();
                 }
-                Err(trouble.of(self.name()))
+                Err(trouble.of(self.http.name()))
             }
+        }
+    }
+
+    async fn warm(&self, _call: &Call) {
+        self.http.warm().await;
+    }
+}
+
+/// A body that comes slowly is looked at again whenever so many more bytes of it are there, and a quarter
+/// more than before. A result on a page of DuckDuckGo has about 2,000.
+pub(super) const LOOK_BYTES: usize = 500;
+
+/// What has been told of a body that is still coming.
+#[derive(Default)]
+pub(super) struct Listed {
+    results: usize,
+    /// It is looked at again when it has so many bytes.
+    pub(super) next: usize,
+}
+
+impl Listed {
+    /// Tells the results that the body has so far, but for the last: it may be half a one.
+    pub(super) fn tell(
+        &mut self,
+        body: &[u8],
+        limit: usize,
+        so_far: impl Fn(&[u8]) -> Option<Vec<SearchResult>>,
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
+    ) {
+        if self.results >= limit || body.len() < self.next {
+            return;
+        }
+        // Each look reads all anew: of a long body there are few.
+        self.next = body.len() + LOOK_BYTES.max(body.len() / 4);
+        let Some(mut known) = so_far(body) else {
+            // Longer it is not going to fit, either.
+            self.next = usize::MAX;
+            return;
+        };
+        known.pop();
+        for result in known.into_iter().take(limit).skip(self.results) {
+            on_result(result);
+            self.results += 1;
         }
     }
 }

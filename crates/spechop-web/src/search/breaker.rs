@@ -23,12 +23,13 @@ pub struct BreakerOptions {
     /// The longest that it stays open by its own choice; and after a block, a wrong key or a wrong
     /// setting, at once. DuckDuckGo blocks an address for 10 minutes and more.
     pub cool_down_max: Duration,
-    /// The longest that a provider's own word ("try again after …") is followed without a trial.
-    pub told_max: Duration,
     /// Whether nobody else is asked meanwhile. Then one that is out of reach is tried again after
     /// a second, and every four seconds at least: nothing is won by leaving it alone for longer.
     pub is_only: bool,
 }
+
+/// The longest that a provider's own word ("try again after …") is followed without a trial.
+const TOLD_MAX: Duration = Duration::from_secs(3600);
 
 /// The pauses of an only provider that is out of reach.
 const ONLY: Duration = Duration::from_secs(1);
@@ -40,7 +41,6 @@ impl Default for BreakerOptions {
             failures_max: NonZeroU32::MIN.saturating_add(2),
             cool_down: Duration::from_secs(30),
             cool_down_max: Duration::from_secs(600),
-            told_max: Duration::from_secs(3600),
             is_only: false,
         }
     }
@@ -93,17 +93,17 @@ impl SearchProvider for Breaker {
         &self.name
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let entry = self.enter(call.lane())?;
         let outcome = self
             .inner
-            .search_as_they_come(call, query, limit, early)
+            .search_streaming(call, query, limit, on_result)
             .await;
         entry.end(outcome.as_ref().err().map(|failure| &failure.trouble));
         outcome
@@ -240,7 +240,7 @@ impl Circuit {
             | SearchTrouble::Misconfigured { .. } => options.cool_down_max,
             SearchTrouble::RateLimited {
                 retry_after: Some(told),
-            } => (*told).min(options.told_max),
+            } => (*told).min(TOLD_MAX),
             SearchTrouble::RateLimited { retry_after: None } => {
                 longer(before, options.cool_down, options.cool_down_max)
             }

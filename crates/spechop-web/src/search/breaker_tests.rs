@@ -22,7 +22,7 @@ impl SearchProvider for Script {
         "script"
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         _: &Call,
         _: &str,

@@ -40,12 +40,12 @@ impl SearchProvider for Chain {
     }
 
     /// A failure holds those of all providers, in order.
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
         limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
+        on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
         let mut failures: Vec<SearchFailure> = Vec::new();
         for provider in self.providers() {
@@ -57,7 +57,7 @@ impl SearchProvider for Chain {
                 });
             }
             match provider
-                .search_as_they_come(call, query, limit, early)
+                .search_streaming(call, query, limit, on_result)
                 .await
             {
                 Ok(results) => return Ok(results),
@@ -108,7 +108,7 @@ mod tests {
             self.name
         }
 
-        async fn search_as_they_come(
+        async fn search_streaming(
             &self,
             _: &Call,
             _: &str,

@@ -3,18 +3,18 @@
 
 use std::sync::LazyLock;
 
-use async_trait::async_trait;
 use html5ever::driver::{ParseOpts, parse_document};
 use html5ever::tendril::{StrTendril, TendrilSink};
-use reqwest::StatusCode;
+use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
-use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+use spechop_ports::{SearchResult, SearchTrouble};
 use spechop_text::html;
 use url::{Url, form_urlencoded};
 
+use super::asked::Dialect;
 use super::listing::{Listing, cut, in_mere_words, malformed};
-use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
+use crate::http::{Answer, Http};
 
 /// What it takes.
 const QUERY_CHARS_MAX: usize = 499;
@@ -31,127 +31,47 @@ const NODES_MAX: usize = 20_000;
 /// copy thousands that are open.
 const STEP_BYTES: usize = 64;
 
-/// A page that comes slowly is looked at again whenever so many more bytes of it are there, and a quarter
-/// more than before. A result has about 2,000.
-const LOOK_BYTES: usize = 500;
-
-/// How to ask DuckDuckGo.
-#[derive(Clone, Debug)]
-pub struct DuckDuckGoOptions {
-    /// Where its html page is.
-    pub endpoint: Endpoint,
-    /// Region and language of the results, e.g. `us-en`; by default none in particular.
-    pub region: String,
-}
-
-impl Default for DuckDuckGoOptions {
-    fn default() -> Self {
-        Self {
-            endpoint: Endpoint::new("duckduckgo", "https://html.duckduckgo.com/html/"),
-            region: "wt-wt".to_owned(),
-        }
-    }
-}
-
 /// DuckDuckGo.
-#[derive(Debug)]
-pub struct DuckDuckGo {
-    http: Http,
-    region: String,
+pub(super) struct DuckDuckGo {
+    pub(super) region: String,
 }
 
-impl DuckDuckGo {
-    /// Checks the options; connects to nothing yet.
-    pub fn new(options: &DuckDuckGoOptions) -> Result<Self, InvalidEndpoint> {
-        Ok(Self {
-            http: Http::new(&options.endpoint)?,
-            region: options.region.clone(),
-        })
-    }
-}
-
-#[async_trait]
-impl SearchProvider for DuckDuckGo {
-    fn name(&self) -> &str {
-        self.http.name()
+impl Dialect for DuckDuckGo {
+    fn words(&self, query: &str) -> String {
+        in_mere_words(query, &COMMANDS)
     }
 
-    async fn search_as_they_come(
-        &self,
-        call: &Call,
-        query: &str,
-        limit: usize,
-        early: &mut (dyn FnMut(SearchResult) + Send),
-    ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let query = in_mere_words(query, &COMMANDS);
-        if limit == 0 || query.is_empty() {
-            return Ok(Vec::new());
-        }
+    fn request(&self, http: &Http, words: &str, _limit: usize) -> RequestBuilder {
         let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("q", cut(&query, QUERY_CHARS_MAX))
+            .append_pair("q", cut(words, QUERY_CHARS_MAX))
             .append_pair("b", "")
             .append_pair("kl", &self.region)
             .finish();
-        let request = self
-            .http
-            .post(self.http.base().clone())
+        http.post(http.base().clone())
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(form);
-        let mut listed = Listed::default();
-        let so_far = &mut |status: StatusCode, body: &[u8]| {
-            if status == StatusCode::OK {
-                listed.tell(body, limit, early);
-            }
-        };
-        self.http
-            .search_and_watch(call, limit, request, read, so_far)
-            .await
+            .body(form)
     }
 
-    async fn warm(&self, _call: &Call) {
-        self.http.warm().await;
-    }
-}
-
-/// What has been told of a page that is still coming.
-#[derive(Default)]
-struct Listed {
-    results: usize,
-    /// It is looked at again when it has so many bytes.
-    next: usize,
-}
-
-impl Listed {
-    /// Tells the results that the page has so far, but for the last: it may be half a one.
-    fn tell(&mut self, body: &[u8], limit: usize, early: &mut (dyn FnMut(SearchResult) + Send)) {
-        if self.results >= limit || body.len() < self.next {
-            return;
-        }
-        // Each look reads all anew: of a long page there are few.
-        self.next = body.len() + LOOK_BYTES.max(body.len() / 4);
-        let (Some(selectors), Ok(page)) = (selectors(), tree(body)) else {
-            // Longer it is not going to fit, either.
-            self.next = usize::MAX;
-            return;
-        };
-        let mut known = listing(&page, selectors).results().unwrap_or_default();
-        known.pop();
-        for result in known.into_iter().take(limit).skip(self.results) {
-            early(result);
-            self.results += 1;
+    fn read(&self, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
+        match answer.status.as_u16() {
+            // To what it has no page for.
+            303 => Ok(Vec::new()),
+            status @ (202 | 403) => Err(SearchTrouble::Blocked {
+                how: format!("status {status}"),
+            }),
+            _ => parse(answer.body()?),
         }
     }
+
+    fn so_far(&self, body: &[u8]) -> Option<Vec<SearchResult>> {
+        so_far(body)
+    }
 }
 
-fn read(answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
-    match answer.status.as_u16() {
-        // To what it has no page for.
-        303 => Ok(Vec::new()),
-        status @ (202 | 403) => Err(SearchTrouble::Blocked {
-            how: format!("status {status}"),
-        }),
-        _ => parse(answer.body()?),
-    }
+/// What a page that is still coming lists so far.
+fn so_far(body: &[u8]) -> Option<Vec<SearchResult>> {
+    let page = tree(body).ok()?;
+    Some(listing(&page, selectors()?).results().unwrap_or_default())
 }
 
 /// What is looked for in a page.
@@ -266,6 +186,7 @@ fn text(element: ElementRef<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::asked::{LOOK_BYTES, Listed};
 
     const PAGE: &[u8] = include_bytes!("../../tests/recorded/duckduckgo.html");
 
@@ -277,7 +198,7 @@ mod tests {
                 let (mut listed, mut told) = (Listed::default(), Vec::new());
                 let ends = (piece..PAGE.len()).step_by(piece).chain([PAGE.len()]);
                 for end in ends {
-                    listed.tell(&PAGE[..end], limit, &mut |result| told.push(result));
+                    listed.tell(&PAGE[..end], limit, so_far, &mut |result| told.push(result));
                 }
                 assert!(!told.is_empty(), "{limit} {piece}");
                 assert_eq!(told[..], all[..told.len()], "{limit} {piece}");
@@ -292,7 +213,7 @@ mod tests {
         let (mut listed, mut looks) = (Listed::default(), 0);
         for end in (500..=body.len()).step_by(500) {
             let next = listed.next;
-            listed.tell(&body.as_bytes()[..end], 5, &mut |result| {
+            listed.tell(&body.as_bytes()[..end], 5, so_far, &mut |result| {
                 panic!("{result:?}")
             });
             looks += usize::from(listed.next != next);
@@ -314,7 +235,9 @@ mod tests {
             attributes.as_bytes(),
         ] {
             let mut listed = Listed::default();
-            listed.tell(&body.repeat(10), 5, &mut |result| panic!("{result:?}"));
+            listed.tell(&body.repeat(10), 5, so_far, &mut |result| {
+                panic!("{result:?}")
+            });
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use scraper::Html;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
+pub(super) use spechop_types::cut_at_word as cut;
+use spechop_types::{one_line, words};
 use url::Url;
 
 /// Most results that are taken from one answer.
@@ -170,28 +172,13 @@ pub(super) fn shortened(mut results: Vec<SearchResult>, chars_max: usize) -> Vec
 
 /// On one line, and not too long.
 pub(super) fn folded(text: &str, chars_max: usize) -> Arc<str> {
-    let words: Vec<_> = text.split_whitespace().collect();
-    cut(&words.join(" "), chars_max).into()
-}
-
-/// The beginning of a text, up to a word's end if there is one.
-pub(super) fn cut(text: &str, chars_max: usize) -> &str {
-    let Some((end, _)) = text.char_indices().nth(chars_max) else {
-        return text;
-    };
-    let head = &text[..end];
-    let is_whole = text[end..].starts_with(char::is_whitespace);
-    match head.rfind(char::is_whitespace) {
-        Some(space) if !is_whole => head[..space].trim_end(),
-        _ => head.trim_end(),
-    }
+    cut(&one_line(text), chars_max).into()
 }
 
 /// A query without what an engine takes for `commands` at the beginning of a word: what the operator has chosen,
 /// a question must not choose otherwise. Engines part words at control characters, too, so no query holds any.
 pub(super) fn in_mere_words(query: &str, commands: &[char]) -> String {
-    let words = query.split(|c: char| c.is_whitespace() || c.is_control());
-    let words = words.filter(|word| !word.is_empty()).map(|word| {
+    let words = words(query).map(|word| {
         let plain = word.trim_start_matches(commands);
         // By themselves they command nothing, and may be a name: `!!!`.
         if plain.is_empty() { word } else { plain }
@@ -220,7 +207,7 @@ mod tests {
     fn what_has_no_url_to_fetch_is_left_out_and_no_page_is_listed_twice() {
         let long = format!("https://a.example/{}", "x".repeat(URL_BYTES_MAX));
         let results = json!([
-            { "url": " https://a.example/1#top ", "title": " A\n  title ", "text": "s", "raw": " r " },
+            { "url": " https://a.example/1#top ", "title": " A\n \u{1b} title ", "text": "s", "raw": " r " },
             { "url": "https://a.example/1", "title": "again" },
             { "url": "HTTPS://A.example:443/1", "title": "and again" },
             { "title": "none" },
@@ -259,6 +246,15 @@ mod tests {
             let text = found[0].text.as_deref().map(str::len);
             assert_eq!(text, Some(chars), "{chars_max}");
         }
+        // A menu with blanks, and a text of a script without them.
+        let book = format!("a menu {}", "か".repeat(20_000));
+        let results = json!([{ "url": "http://a.example/", "raw": book }]);
+        let found = SHAPE
+            .read(&json!({ "web": { "results": results } }))
+            .unwrap();
+        let found = shortened(found, 2_000);
+        let text = found[0].text.as_deref().map(|text| text.chars().count());
+        assert_eq!(text, Some(2_000));
     }
 
     #[test]
@@ -298,20 +294,6 @@ mod tests {
         assert!(page("challenge").starts_with("gave an unusable answer: no JSON"));
         // It may be the answer to a question about them.
         assert!(json(br#"{"results":["captcha"]}"#).is_ok());
-    }
-
-    #[test]
-    fn a_cut_ends_with_a_word() {
-        for (text, chars_max, end) in [
-            ("who is it", 9, "who is it"),
-            ("who is it", 8, "who is"),
-            ("who is it", 6, "who is"),
-            ("who is it", 4, "who"),
-            ("éééé", 2, "éé"),
-            ("a", 0, ""),
-        ] {
-            assert_eq!(cut(text, chars_max), end, "{text:?} {chars_max}");
-        }
     }
 
     proptest! {

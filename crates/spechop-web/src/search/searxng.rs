@@ -1,11 +1,12 @@
 //! SearXNG: a metasearch engine that the operator runs.
 
-use async_trait::async_trait;
+use reqwest::RequestBuilder;
 use serde_json::Value;
-use spechop_ports::{Call, SearchFailure, SearchProvider, SearchResult, SearchTrouble};
+use spechop_ports::{SearchResult, SearchTrouble};
 
+use super::asked::Dialect;
 use super::listing::{Shape, cut, folded, in_mere_words, json};
-use crate::http::{Answer, Endpoint, Http, InvalidEndpoint};
+use crate::http::{Answer, Http};
 
 const SHAPE: Shape = Shape {
     list: "/results",
@@ -33,83 +34,36 @@ const BLOCKS: [&str; 3] = ["captcha", "too many requests", "access denied"];
 /// (`!!`), a language (`:`), a time limit (`<`).
 const COMMANDS: [char; 3] = ['!', ':', '<'];
 
-/// How to ask a SearXNG.
-#[derive(Clone, Debug)]
-pub struct SearxngOptions {
-    /// Where it is; by default on this machine, at the port of its own container.
-    pub endpoint: Endpoint,
-    /// Its engines to ask, separated by commas; by default those of its own settings.
-    pub engines: Option<String>,
-    /// Language of the results, e.g. `en`; by default that of its own settings.
-    pub language: Option<String>,
-}
-
-impl Default for SearxngOptions {
-    fn default() -> Self {
-        Self {
-            endpoint: Endpoint::new("searxng", "http://127.0.0.1:8080"),
-            engines: None,
-            language: None,
-        }
-    }
-}
-
 /// A SearXNG.
-#[derive(Debug)]
-pub struct Searxng {
-    http: Http,
-    /// What every request says.
-    query: Vec<(&'static str, String)>,
+pub(super) struct Searxng {
+    pub(super) engines: Option<String>,
+    pub(super) language: Option<String>,
 }
 
-impl Searxng {
-    /// Checks the options; connects to nothing yet.
-    pub fn new(options: &SearxngOptions) -> Result<Self, InvalidEndpoint> {
-        let mut query = vec![("format", "json".to_owned())];
-        let engines = options.engines.clone().map(|list| ("engines", list));
-        let language = options.language.clone().map(|code| ("language", code));
-        query.extend(engines.into_iter().chain(language));
-        Ok(Self {
-            http: Http::new(&options.endpoint)?,
-            query,
-        })
-    }
-}
-
-#[async_trait]
-impl SearchProvider for Searxng {
-    fn name(&self) -> &str {
-        self.http.name()
+impl Dialect for Searxng {
+    fn words(&self, query: &str) -> String {
+        in_mere_words(query, &COMMANDS)
     }
 
-    async fn search_as_they_come(
-        &self,
-        call: &Call,
-        query: &str,
-        limit: usize,
-        _: &mut (dyn FnMut(SearchResult) + Send),
-    ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let query = in_mere_words(query, &COMMANDS);
-        if limit == 0 || query.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut url = self.http.url("search");
+    fn request(&self, http: &Http, words: &str, _limit: usize) -> RequestBuilder {
+        let engines = self.engines.iter().map(|list| ("engines", list));
+        let language = self.language.iter().map(|code| ("language", code));
+        let mut url = http.url("search");
         url.query_pairs_mut()
-            .append_pair("q", cut(&query, QUERY_CHARS_MAX))
-            .extend_pairs(&self.query);
-        let request = self.http.get(url);
-        let read = |answer: &Answer| match answer.body() {
+            .append_pair("q", cut(words, QUERY_CHARS_MAX))
+            .append_pair("format", "json")
+            .extend_pairs(engines.chain(language));
+        http.get(url)
+    }
+
+    fn read(&self, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
+        match answer.body() {
             // It refuses a format that is not switched on.
             Err(SearchTrouble::BadKey { detail }) => Err(SearchTrouble::Misconfigured {
                 remedy: format!("{detail}: add `json` to `search.formats` in its settings.yml"),
             }),
             body => parse(body?),
-        };
-        self.http.search(call, limit, request, read).await
-    }
-
-    async fn warm(&self, _call: &Call) {
-        self.http.warm().await;
+        }
     }
 }
 

@@ -14,10 +14,10 @@ use spechop_web::page::{HttpPageReader, PageFailure, PageOptions, PageReader};
 use spechop_web::{CacheOptions, KeptPages};
 use tokio::time::Instant;
 
-use super::support::{Site, article, options, read};
 use super::{
     FAR_BEYOND, assert_late, assert_unreachable, assert_unreadable, impatient, of, outcome,
 };
+use crate::support::{Site, article, options, read};
 
 #[tokio::test]
 async fn tenants_share_no_connections() {
@@ -230,7 +230,7 @@ async fn what_came_in_time_is_used() {
     });
     // Of those that never end, what came before a limit that leaves a busy machine time for the text.
     let patient = || PageOptions {
-        limit_ms: 10_000,
+        limit: Duration::from_secs(10),
         ..options(&[&site])
     };
     let paths = ["/hangs", "/drips", "/breaks", "/chunk", "/gzip"];
@@ -267,7 +267,7 @@ async fn dropping_the_call_ends_the_transfer() {
         told.store(true, SeqCst);
     });
     let reader = HttpPageReader::new(PageOptions {
-        limit_ms: 60_000,
+        limit: Duration::from_secs(60),
         ..options(&[&site])
     })
     .unwrap();

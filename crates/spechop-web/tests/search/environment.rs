@@ -2,14 +2,13 @@
 //! sends it.
 
 use std::net::TcpListener;
-use std::process::Command;
 use std::sync::Arc;
 
 use spechop_ports::{Call, Retriever, SearchProvider};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions, Proxy};
 
-use crate::support::{PROXIES, Site};
-use crate::{KEY, Kind};
+use super::{KEY, Kind};
+use crate::support::{self, PROXIES, Site};
 
 /// Tells a test that runs in a process of its own where it shall ask, and through which proxy.
 const ASKED: &str = "SPECHOP_TEST_ASKED";
@@ -28,12 +27,9 @@ fn told(name: &str) -> Option<String> {
 
 /// Runs a test of this module again, in a process of its own with this environment.
 fn run_again(test: &str, environment: &[(&str, &str)]) {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("environment::{test}")]);
-    child.env_remove("no_proxy").env_remove("NO_PROXY");
-    child.envs(environment.iter().copied());
-    let ended = child.output().unwrap();
-    assert!(ended.status.success(), "{test}: {ended:?}");
+    support::run_again(module_path!(), test, |child| {
+        child.envs(environment.iter().copied());
+    });
 }
 
 /// Answers each provider at the path of its name, and the retriever at any other.

@@ -1,31 +1,17 @@
 //! What becomes of an answer that is none.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Call, Seat};
+use spechop_ports::{Call, SearchFailure, SearchProvider, SearchTrouble};
 use spechop_web::InvalidEndpoint;
-use spechop_web::search::{
-    Breaker, BreakerOptions, Chain, SearchFailure, SearchProvider, SearchTrouble,
-};
+use spechop_web::search::{Breaker, BreakerOptions, Chain};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wiremock::ResponseTemplate;
 
-use crate::{KEY, Kind, recorded, saying};
-
-/// Counts how often it hears that a provider asks for less.
-#[derive(Default)]
-struct Heard(AtomicUsize);
-
-impl Seat for Heard {
-    fn promoted(&self) {}
-
-    fn pushed_back(&self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
+use super::{KEY, Kind, recorded, saying};
+use crate::support::PushedBack;
 
 /// The trouble that this answer is, and whether whoever gives the turns heard of it.
 async fn ask(kind: Kind, answer: ResponseTemplate) -> (SearchTrouble, bool) {
@@ -36,16 +22,15 @@ async fn ask(kind: Kind, answer: ResponseTemplate) -> (SearchTrouble, bool) {
 /// The same with the name of the provider.
 async fn fail(kind: Kind, answer: ResponseTemplate) -> (SearchFailure, bool) {
     let server = saying(answer).await;
-    let (heard, call) = (Arc::new(Heard::default()), Call::authoritative());
-    let seat: Weak<Heard> = Arc::downgrade(&heard);
-    call.sit(seat);
+    let call = Call::authoritative();
+    let heard = PushedBack::of(&call);
     let outcome = kind.at(&server.uri()).search(&call, "q", 5).await;
     let failure: SearchFailure = outcome.expect_err("a failure");
     let said = format!("{failure} {failure:?}");
     assert!(!said.contains(KEY), "{said}");
     let requests = server.received_requests().await.expect("recording is on");
     assert_eq!(requests.len(), 1, "once, and no redirect is followed");
-    (failure, heard.0.load(SeqCst) > 0)
+    (failure, heard.times() > 0)
 }
 
 fn page(status: u16, body: &[u8]) -> ResponseTemplate {

@@ -1,14 +1,11 @@
 //! What is sent.
 
 use spechop_ports::{Call, contract};
-use spechop_web::search::mediawiki::MediaWikiOptions;
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::tavily::TavilyOptions;
-use spechop_web::search::{MediaWiki, SearchProvider, Searxng, Tavily};
+use spechop_web::search::{EngineKind, SearchEngine};
 use wiremock::{Request, ResponseTemplate};
 
+use super::{KEY, Kind, saying};
 use crate::support::Site;
-use crate::{KEY, Kind, saying};
 
 /// Asks with this query; returns what the provider got.
 async fn ask(kind: Kind, query: &str) -> Request {
@@ -116,14 +113,13 @@ async fn each_says_who_asks_and_whom_to_contact() {
 #[tokio::test]
 async fn options_are_sent() {
     let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Searxng.found())).await;
-    let mut options = SearxngOptions {
+    let mut engine = SearchEngine::new(EngineKind::Searxng {
         engines: Some("wikipedia,brave".to_owned()),
         language: Some("en".to_owned()),
-        ..SearxngOptions::default()
-    };
+    });
     // It may live under a path.
-    options.endpoint.base_url = format!("{}/searx/", server.uri());
-    let provider = Searxng::new(&options).unwrap();
+    engine.endpoint.base_url = format!("{}/searx/", server.uri());
+    let provider = engine.open().unwrap();
     let call = Call::authoritative();
     provider.search(&call, "q", 1).await.unwrap();
     let requests = server.received_requests().await.unwrap();
@@ -132,18 +128,6 @@ async fn options_are_sent() {
         sent.ends_with("/searx/search?q=q&format=json&engines=wikipedia%2Cbrave&language=en"),
         "{sent}"
     );
-
-    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Tavily.found())).await;
-    let mut options = TavilyOptions {
-        with_text: false,
-        ..TavilyOptions::default()
-    };
-    options.endpoint.base_url = server.uri();
-    options.endpoint.key = Some(KEY.into());
-    let provider = Tavily::new(&options).unwrap();
-    provider.search(&call, "q", 1).await.unwrap();
-    let requests = server.received_requests().await.unwrap();
-    assert!(body(&requests[0]).contains(r#""include_raw_content":false"#));
 }
 
 #[tokio::test]
@@ -216,26 +200,20 @@ async fn no_word_of_a_query_commands_the_engine() {
 
 #[tokio::test]
 async fn texts_that_come_along_are_cut() {
-    let call = Call::authoritative();
-    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::Tavily.found())).await;
-    let mut options = TavilyOptions {
-        text_chars_max: 20,
-        ..TavilyOptions::default()
-    };
-    options.endpoint.base_url = server.uri();
-    options.endpoint.key = Some(KEY.into());
-    let tavily = Tavily::new(&options).unwrap();
-    let mut found = tavily.search(&call, "q", 5).await.unwrap();
-
-    let server = saying(ResponseTemplate::new(200).set_body_bytes(Kind::MediaWiki.found())).await;
-    let mut options = MediaWikiOptions {
-        text_chars_max: 20,
-        ..MediaWikiOptions::default()
-    };
-    options.endpoint.base_url = server.uri();
-    let wiki = MediaWiki::new(&options).unwrap();
-    found.extend(wiki.search(&call, "q", 5).await.unwrap());
-
+    let text_chars_max = 20;
+    let mut found = Vec::new();
+    for (kind, of) in [
+        (Kind::Tavily, EngineKind::Tavily { text_chars_max }),
+        (Kind::MediaWiki, EngineKind::MediaWiki { text_chars_max }),
+    ] {
+        let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
+        let mut engine = SearchEngine::new(of);
+        engine.endpoint.base_url = server.uri();
+        engine.endpoint.key = Some(KEY.into());
+        let provider = engine.open().unwrap();
+        let more = provider.search(&Call::authoritative(), "q", 5).await;
+        found.extend(more.unwrap());
+    }
     let texts = found.iter().filter_map(|result| result.text.as_deref());
     let texts: Vec<_> = texts.collect();
     assert_eq!(texts.len(), 3);

@@ -1,10 +1,9 @@
 //! What the pure readers make of an answer.
 
-use spechop_web::search::{
-    SearchResult, SearchTrouble, brave, duckduckgo, mediawiki, searxng, serper, tavily,
-};
+use spechop_ports::{SearchResult, SearchTrouble};
+use spechop_web::search::{brave, duckduckgo, mediawiki, searxng, serper, tavily};
 
-use crate::recorded;
+use super::recorded;
 
 /// Each result as a line: host and path, title, and how many bytes of snippet and text.
 fn lines(found: Result<Vec<SearchResult>, SearchTrouble>) -> Vec<String> {

@@ -9,14 +9,15 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use spechop_ports::Call;
+use spechop_ports::{Call, Seat};
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
 
 /// What the environment names a proxy by.
@@ -28,6 +29,19 @@ pub(crate) const PROXIES: [&str; 6] = [
     "all_proxy",
     "ALL_PROXY",
 ];
+
+/// Runs a test of a module again, in a process of its own that this changes the environment of. It must pass.
+pub(crate) fn run_again(module: &str, test: &str, change: impl FnOnce(&mut Command)) {
+    let (_, module) = module.split_once("::").unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("{module}::{test}")]);
+    child.env_remove("no_proxy").env_remove("NO_PROXY");
+    change(&mut child);
+    let ended = child.output().unwrap();
+    // A name that is none passes as well.
+    let has_run = String::from_utf8_lossy(&ended.stdout).contains("1 passed");
+    assert!(ended.status.success() && has_run, "{test}: {ended:?}");
+}
 
 /// Answers requests on an address of this machine, and counts.
 pub(crate) struct Site {
@@ -204,10 +218,36 @@ impl Resolve for Names {
     }
 }
 
+/// Counts how often it hears that a server asks for less.
+#[derive(Default)]
+pub(crate) struct PushedBack(AtomicUsize);
+
+impl PushedBack {
+    /// Hears what is said of this call.
+    pub(crate) fn of(call: &Call) -> Arc<Self> {
+        let heard = Arc::new(Self::default());
+        let seat: Weak<Self> = Arc::downgrade(&heard);
+        call.sit(seat);
+        heard
+    }
+
+    pub(crate) fn times(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+impl Seat for PushedBack {
+    fn promoted(&self) {}
+
+    fn pushed_back(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
 /// Options for sites on this machine: no `robots.txt`, and a limit that a busy machine keeps.
 pub(crate) fn options(sites: &[&Site]) -> PageOptions {
     PageOptions {
-        limit_ms: 60_000,
+        limit: Duration::from_secs(60),
         robots: false,
         ports: Vec::new(),
         allow: sites.iter().map(|site| site.opening()).collect(),

@@ -7,16 +7,20 @@ use qdrant_client::Qdrant;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, Distance, UpdateCollectionBuilder, VectorParamsBuilder,
 };
-use spechop_ports::{Call, PortError, Retriever};
+use spechop_ports::{Call, Encoder, PortError, Retriever};
 use spechop_qdrant::{Cluster, ClusterOptions, Push};
 
 use super::server::{Server, hasty};
 use super::stores::{forget, fresh, some_server};
-use super::world::{WIDTH, Words, World, searcher, searcher_with};
+use super::world::{WIDTH, World, encoder, searcher, searcher_with};
 
-async fn refusal(words: Words, options: &ClusterOptions, collection: &str) -> String {
+async fn refusal(
+    encoder: impl Encoder + 'static,
+    options: &ClusterOptions,
+    collection: &str,
+) -> String {
     let call = Call::authoritative();
-    let searcher = searcher_with(words, options, collection);
+    let searcher = searcher_with(encoder, options, collection);
     let checked = searcher.check(&call).await.unwrap_err();
     let PortError::Refused { detail, .. } = checked else {
         panic!("{checked:?}");
@@ -55,31 +59,23 @@ async fn what_does_not_fit_is_refused_with_its_remedy() {
     let create = CreateCollectionBuilder::new(&bare).vectors_config(vectors);
     client.create_collection(create).await.unwrap();
 
-    let usual = Words::default;
-    let other = Words {
-        fingerprint: "other",
-        ..usual()
-    };
-    let wider = Words {
-        width: 128,
-        ..usual()
-    };
-    for (words, name, said) in [
+    let usual = || encoder("words", WIDTH);
+    for (encoder, name, said) in [
         (usual(), "spechop-no-such-collection", "no such collection"),
         (usual(), &*bare, "was not filled by `spechop index push`"),
         (usual(), &*begun, "run the same `spechop index push` again"),
         (
-            other,
+            encoder("other", WIDTH),
             &*whole,
             "filled by encoder words, but the encoder in use is other",
         ),
         (
-            wider,
+            encoder("words", 128),
             &*whole,
             "vectors have 64 components, but those of the encoder have 128",
         ),
     ] {
-        let detail = refusal(words, &options, name).await;
+        let detail = refusal(encoder, &options, name).await;
         assert!(detail.contains(said), "{name}: {detail}");
     }
     // What was begun is finished by the same push.

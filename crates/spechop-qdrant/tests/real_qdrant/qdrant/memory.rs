@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use spechop_ports::{
-    Call, Guess, GuessRequest, Lane, PortError, Record, SharedEntries, Speculator, contract,
+    Call, Encoder, Guess, GuessRequest, Lane, PortError, Record, SharedEntries, Speculator,
+    contract,
 };
 use spechop_qdrant::{Cluster, ClusterOptions, Push, QdrantMemory};
 use spechop_speculate::{MemoryOptions, SharedMemory};
@@ -13,19 +14,19 @@ use spechop_types::{Chance, CommitKind, Hop, Observation, Owned, Question, SubQu
 
 use super::server::{Server, hasty};
 use super::stores::{forget, fresh, some_server};
-use super::world::{Words, World};
+use super::world::{WIDTH, World, encoder, words};
 
 const ASKED: &str = "who directed the film Kanał with many words in it in 1957 and who wrote it";
 const NEARLY: &str = "who directed the film Kanał with many words in it in 1957 and who made it";
 
-fn entries(options: &ClusterOptions, collection: &str, encoder: &Words) -> Arc<QdrantMemory> {
+fn entries(options: &ClusterOptions, collection: &str, encoder: &dyn Encoder) -> Arc<QdrantMemory> {
     let cluster = Arc::new(Cluster::new(options).unwrap());
     Arc::new(QdrantMemory::new(cluster, collection, encoder))
 }
 
 /// A server's memory.
 fn memory(options: &ClusterOptions, collection: &str) -> SharedMemory {
-    let encoder = Words::default();
+    let encoder = words();
     let entries = entries(options, collection, &encoder);
     let remembers = MemoryOptions {
         most: NonZeroUsize::new(50).unwrap(),
@@ -74,10 +75,7 @@ async fn keeps_the_contract() {
         return;
     };
     let collection = fresh("entries");
-    let encoder = Words {
-        width: 4,
-        ..Words::default()
-    };
+    let encoder = encoder("words", 4);
     contract::shared_entries(&*entries(&options, &collection, &encoder)).await;
     forget(&options, &collection).await;
 }
@@ -110,7 +108,7 @@ async fn one_server_guesses_what_another_has_verified_and_no_other_tenant_does()
         let asked = format!("what is the number {number}");
         learns(&one, "d", &asked, "a number").await;
     }
-    let kept = entries(&options, &collection, &Words::default());
+    let kept = entries(&options, &collection, &words());
     let count = kept.check(&Call::authoritative()).await.unwrap();
     assert_eq!(count, 50);
     assert_eq!(guess(&one, "", ASKED).await.unwrap(), None, "the oldest");
@@ -137,7 +135,7 @@ async fn servers_that_write_the_same_entry_lose_no_count() {
         )
         .await;
     }
-    let kept = entries(&options, &collection, &Words::default());
+    let kept = entries(&options, &collection, &words());
     let key = Owned::new(&tenant("a"), SubQuestion::new(ASKED).key().into());
     let found = kept.find(&Call::authoritative(), &key).await.unwrap();
     let (entry, version) = found.unwrap();
@@ -181,12 +179,9 @@ async fn a_collection_of_something_else_is_refused() {
     };
     let call = Call::authoritative();
     let collection = fresh("taken");
-    let mine = entries(&options, &collection, &Words::default());
+    let mine = entries(&options, &collection, &words());
     assert_eq!(mine.check(&call).await.unwrap(), 0);
-    let another = Words {
-        fingerprint: "others",
-        ..Words::default()
-    };
+    let another = encoder("others", WIDTH);
     let error = entries(&options, &collection, &another).check(&call).await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains("made by encoder words"), "{error}");
@@ -198,7 +193,7 @@ async fn a_collection_of_something_else_is_refused() {
     push.run(&World::new(3).index, &cluster, &mut |_| {})
         .await
         .unwrap();
-    let passages = entries(&options, &collection, &Words::default());
+    let passages = entries(&options, &collection, &words());
     let error = passages.check(&call).await.unwrap_err().to_string();
     assert!(error.contains("holds no memory of SpecHop"), "{error}");
     forget(&options, &collection).await;

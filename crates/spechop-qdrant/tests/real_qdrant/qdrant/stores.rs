@@ -9,7 +9,7 @@ use spechop_qdrant::{
 use spechop_store::IndexRetriever;
 
 use super::server::Server;
-use super::world::{Words, World, all_are_there, id, query, searcher};
+use super::world::{WIDTH, World, all_are_there, id, query, searcher, vector, words};
 
 /// The server that the environment names, or one of our own.
 pub(crate) async fn some_server() -> Option<(Option<Server>, ClusterOptions)> {
@@ -54,7 +54,7 @@ async fn both_stores_keep_the_contract_and_find_the_same() {
     let pushed = push.run(&world.index, &cluster, &mut |_| {}).await.unwrap();
     assert_eq!((pushed.passages, pushed.sent), (300, 300));
 
-    let encoder = Arc::new(Words::default());
+    let encoder = Arc::new(words());
     let embedded = IndexRetriever::new(encoder.clone(), Arc::clone(&world.index)).unwrap();
     let graph = QdrantRetriever::new(encoder, cluster, &collection, SearchOptions::default());
     let exact = searcher(&options, &collection);
@@ -136,7 +136,7 @@ async fn a_collection_that_somebody_else_writes_to_is_not_called_complete() {
         .unwrap();
     let point = qdrant_client::qdrant::PointStruct::new(
         7,
-        Words::default_vector(),
+        vector("strange", WIDTH),
         qdrant_client::Payload::new(),
     );
     let points = qdrant_client::qdrant::UpsertPointsBuilder::new(&collection, vec![point]);

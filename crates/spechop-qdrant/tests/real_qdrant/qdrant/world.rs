@@ -2,63 +2,37 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use spechop_ports::{Call, Encoder, PortError, Retriever};
 use spechop_qdrant::{Cluster, ClusterOptions, QdrantRetriever, SearchOptions};
 use spechop_store::{IndexWriter, Inputs, PassageIndex, PassageRef};
+use spechop_testkit::TextVectors;
 use tempfile::TempDir;
 
 pub(crate) const WIDTH: usize = 64;
 
 /// The sum of the words: each word has a direction of its own.
-pub(crate) struct Words {
-    pub(crate) fingerprint: &'static str,
-    pub(crate) width: usize,
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Self {
-            fingerprint: "words",
-            width: WIDTH,
-        }
-    }
-}
-
-impl Words {
-    fn encode(&self, text: &str) -> Vec<f32> {
-        let mut sum = vec![0.0; self.width];
-        for word in text.to_lowercase().split_whitespace() {
-            for (part, components) in sum.chunks_mut(32).enumerate() {
-                let digest = Sha256::digest(format!("{word} {part}"));
-                for (x, byte) in components.iter_mut().zip(&digest[..]) {
-                    *x += f32::from(*byte) - 127.5;
-                }
+pub(crate) fn vector(text: &str, width: usize) -> Vec<f32> {
+    let mut sum = vec![0.0; width];
+    for word in text.to_lowercase().split_whitespace() {
+        for (part, components) in sum.chunks_mut(32).enumerate() {
+            let digest = Sha256::digest(format!("{word} {part}"));
+            for (x, byte) in components.iter_mut().zip(&digest[..]) {
+                *x += f32::from(*byte) - 127.5;
             }
         }
-        let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
-        sum.iter().map(|x| x / norm).collect()
     }
+    let norm = sum.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
+    sum.iter().map(|x| x / norm).collect()
 }
 
-#[async_trait]
-impl Encoder for Words {
-    fn fingerprint(&self) -> &str {
-        self.fingerprint
-    }
+/// An encoder of this name. That of the index is called `words`.
+pub(crate) fn encoder(fingerprint: &'static str, width: usize) -> impl Encoder {
+    TextVectors::new(fingerprint, width, move |text: &str| vector(text, width))
+}
 
-    fn width(&self) -> usize {
-        self.width
-    }
-
-    async fn encode_query(&self, _call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(self.encode(text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| self.encode(text)).collect())
-    }
+pub(crate) fn words() -> impl Encoder {
+    encoder("words", WIDTH)
 }
 
 /// An index of so many passages.
@@ -85,7 +59,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             corpus_sha256: corpus.to_owned(),
-            encoder: Words::default().fingerprint.to_owned(),
+            encoder: "words".to_owned(),
             width: WIDTH,
             text: "text".to_owned(),
             batch_rows: 1,
@@ -104,9 +78,7 @@ impl World {
                 text: &text,
                 ..PassageRef::default()
             };
-            writer
-                .push(passage, &Words::default().encode(&text))
-                .unwrap();
+            writer.push(passage, &vector(&text, WIDTH)).unwrap();
         }
         writer.finish().unwrap();
         let index = PassageIndex::open(&out).unwrap();
@@ -118,11 +90,11 @@ impl World {
 }
 
 pub(crate) fn searcher(options: &ClusterOptions, collection: &str) -> QdrantRetriever {
-    searcher_with(Words::default(), options, collection)
+    searcher_with(words(), options, collection)
 }
 
 pub(crate) fn searcher_with(
-    encoder: Words,
+    encoder: impl Encoder + 'static,
     options: &ClusterOptions,
     collection: &str,
 ) -> QdrantRetriever {
@@ -148,12 +120,5 @@ pub(crate) async fn first(retriever: &dyn Retriever, number: usize) -> Result<St
 pub(crate) async fn all_are_there(retriever: &dyn Retriever, passages: usize) {
     for number in 0..passages {
         assert_eq!(first(retriever, number).await.unwrap(), id(number));
-    }
-}
-
-impl Words {
-    /// Where a query for "strange" points to.
-    pub(crate) fn default_vector() -> Vec<f32> {
-        Self::default().encode("strange")
     }
 }

@@ -9,9 +9,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use spechop_types::whole_ms;
 use tokio::time::Instant;
-
-use super::super::book::millis;
 
 /// As many milliseconds the two clocks may drift apart.
 const DRIFT_MAX_MS: u64 = 1000;
@@ -57,8 +56,8 @@ impl Clock {
     pub(super) fn wall(&self, at: Instant) -> u64 {
         let Both { own, wall } = self.both();
         match at.checked_duration_since(own) {
-            Some(since) => wall.saturating_add(millis(since)),
-            None => wall.saturating_sub(millis(own - at)),
+            Some(since) => wall.saturating_add(whole_ms(since)),
+            None => wall.saturating_sub(whole_ms(own - at)),
         }
     }
 
@@ -84,7 +83,7 @@ impl Both {
         let since_epoch = wall().duration_since(UNIX_EPOCH);
         Self {
             own: Instant::now(),
-            wall: millis(since_epoch.unwrap_or_default()),
+            wall: whole_ms(since_epoch.unwrap_or_default()),
         }
     }
 }

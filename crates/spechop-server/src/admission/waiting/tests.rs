@@ -1,12 +1,11 @@
 //! How long a question waits, in virtual time.
 
 use spechop_testkit::Script;
-use spechop_types::Budget;
+use spechop_types::{Budget, with_causes};
 use tokio::time::sleep;
 
 use super::*;
 use crate::server_state::scripted;
-use crate::status::chain;
 
 const LINE: &str = "[server]\nquestions_max = 1\nqueue_ms = 1000\n";
 
@@ -44,7 +43,7 @@ async fn the_wait_ends_with_whatever_comes_first() {
         // Timers are exact to the millisecond.
         let waited = began.elapsed().as_millis();
         assert!((expected_ms..expected_ms + 3).contains(&waited), "{waited}");
-        let (outcome, message) = (error.outcome().as_str(), chain(&error));
+        let (outcome, message) = (error.outcome().as_str(), with_causes(&error));
         match end {
             "deadline" => assert_eq!(outcome, "deadline", "{message}"),
             _ => {
@@ -86,7 +85,7 @@ async fn without_a_line_nobody_waits() {
         let _held = admission.place(&mut settings(None, None)).await.unwrap();
         let began = Instant::now();
         let error = admission.place(&mut settings(None, None)).await;
-        let message = chain(&error.unwrap_err());
+        let message = with_causes(&error.unwrap_err());
         assert!(
             message.ends_with("which is the most; try again later"),
             "{message}"

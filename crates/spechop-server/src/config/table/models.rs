@@ -50,7 +50,7 @@ pub(super) static INDEX: &[Key] = keys! {
     /// How much the words of a sub-question count beside its vector: the weight times the passage's share of
     /// the highest BM25 score. 0 for not at all. "auto" is 0.2 up to 50,000 passages and 0 above: for 100,000
     /// passages it takes 6 s of one core at the start, 23 MB of memory and 1 ms a search. With target.kind =
-    /// "web" it is 0.5 instead of 0.2: the index guesses then, and search engines go by words. docs/MEASURED.md
+    /// "web" it is 0.5 instead of 0.2: the index guesses then, and search engines go by words. docs/TRIED.md
     /// says what that brings, and `spechop eval fit-words` finds a weight for other questions.
     lexical_weight: Or("auto", &Number(0.0, 10.0)), Is(r#""auto""#);
 };

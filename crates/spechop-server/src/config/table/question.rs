@@ -62,7 +62,8 @@ pub(super) static QUESTION: &[Key] = keys! {
     drafts: Or("auto", &Whole(0, DRAFTS_MAX as u64)), Is("0"), live;
     /// How much is done for a better answer: "low" reads at most two passages of a hop; "normal" follows one plan;
     /// "high" draws four further plans if the hops of the first were not read surely, and takes the surest one.
-    /// Unlike k it may change the answer, and what happens is told at the end. Requests may ask for another one.
+    /// It is there to change answers; k is not. With "high" the trace comes at the end. Requests may ask for
+    /// another one.
     effort: OneOf(&["low", "normal", "high"]), Is(r#""normal""#), live;
     /// Whether the answers of drafted look-ups are guessed, too, before the sub-question is there.
     draft_guesses: Flag, Is("false"), live;
@@ -121,10 +122,10 @@ pub(super) static TENANT_REDIS: &[Key] = keys! {
     password_env: Variable, Example(r#""REDIS_PASSWORD""#);
     /// A file with the certificates of whom it trusts, in PEM. By default those of the system.
     roots: File, Example(r#""/etc/spechop/redis-ca.pem""#);
-    /// What the name of every account begins with. Servers with the same prefix share their accounts.
+    /// The prefix of the name of every account. Servers with the same prefix share their accounts.
     prefix: Text, Is(r#""spechop""#);
-    /// The longest that a question waits for it, once. Then the server keeps to the allowance alone for two
-    /// seconds.
+    /// The longest that one request to it takes; questions of a tenant ask one after the other. After a failure
+    /// the server keeps to the allowance alone for two seconds.
     ms_max: Whole(1, 60_000), Is("250");
 };
 
@@ -140,8 +141,8 @@ pub(super) static TUNING: &[Key] = keys! {
     call_worth: Number(0.0, 1.0), Is("0.05");
     /// The most target calls that questions may make on average, for each one that they would make at k = 1. Settings
     /// that would have made more of the last questions are not chosen. Calls that were made are counted, too: from nine
-    /// tenths of the additional ones on, fewer are planned for. What a request or the configuration fixes (a k, a
-    /// least chance) is not changed for it.
+    /// tenths of the additional ones on, fewer are planned for. A k or a least chance that a request or the
+    /// configuration fixes is not changed for it.
     calls_max: Number(1.0, 1_000.0), Is("1.25");
     /// The number of hops after which an observation counts half.
     half_life: Number(1.0, 1_000_000.0), Is("150.0");

@@ -101,8 +101,8 @@ pub(super) static PAGE: &[Key] = keys! {
 pub(super) static OTLP: &[Key] = keys! {
     /// A receiver of OTLP over gRPC. Without it nothing is sent.
     endpoint: Text, Example(r#""http://127.0.0.1:4317""#);
-    /// The share of the questions whose spans are kept, 1.0 if nobody says it. A caller that brings a trace
-    /// (traceparent) has decided that itself.
+    /// The share of the questions whose spans are kept, 1.0 by default. A caller that brings a trace (traceparent)
+    /// has decided that itself.
     sample: Number(0.0, 1.0), Example("0.1");
     /// Of those, the spans of at most so many questions that begin in the same second. A trace costs as much as a
     /// tenth of a question whose tools take no time, so a busy server tells of some. Traces of callers are kept

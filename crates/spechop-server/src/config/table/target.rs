@@ -106,7 +106,7 @@ pub(super) static WEB: &[Key] = keys! {
     /// How you can be reached, which sites and engines are told. Wikipedia wants to know.
     contact: Text, Example(r#""mailto:operator@example.org""#);
     /// How many results are read. The pages are read at once, each within page_ms_max from the look-up of its
-    /// name to the last of its text, redirects included. What has come by then is used.
+    /// name to the last of its text, redirects included. Pages that have come by then are used.
     results: Whole(1, 20), Is("5");
     /// The longest that one page may take.
     page_ms_max: Whole(1, 600_000), Is("3000");

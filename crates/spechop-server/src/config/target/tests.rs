@@ -12,16 +12,10 @@ fn read(lines: &str) -> Result<Web, Vec<String>> {
         ("NO_LOGIN", "secret"),
         ("BRAVE_KEY", "secret"),
     ];
-    let env: Env = variables.into_iter().collect();
-    let table = format!("[target]\nkind = \"web\"\n{lines}")
-        .parse()
-        .unwrap();
-    let mut keys = Keys::new([], &env, "c.toml".into(), table);
-    let read = target(&mut keys, &env);
-    let mistakes = keys.finish();
-    match read {
-        Target::Web(web) if mistakes.is_empty() => Ok(*web),
-        _ => Err(mistakes.iter().map(ToString::to_string).collect()),
+    let file = format!("[target]\nkind = \"web\"\n{lines}");
+    match Keys::meaning(&file, &variables, target)? {
+        Target::Web(web) => Ok(*web),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -45,13 +39,13 @@ fn pages_and_providers_go_through_the_proxy_unless_they_are_direct() {
     assert!(shown.contains("has_login: true"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
     let engines = web.providers.iter();
-    let endpoints = engines.map(|provider| provider.engine.endpoint());
+    let endpoints = engines.map(|provider| &provider.engine.endpoint);
     let proxied = endpoints.map(|endpoint| (&*endpoint.name, endpoint.proxy.is_some()));
     assert_eq!(
         proxied.collect::<Vec<_>>(),
         [("searxng", false), ("brave", true), ("mediawiki", true)]
     );
-    let brave = web.providers[1].engine.endpoint();
+    let brave = &web.providers[1].engine.endpoint;
     assert_eq!(brave.key.as_ref().unwrap().expose_secret(), "secret");
 }
 
@@ -60,7 +54,7 @@ fn without_a_proxy_everything_is_asked_directly() {
     let web = read("").unwrap();
     assert!(web.pages.proxy.is_none());
     let mut engines = web.providers.iter();
-    assert!(engines.all(|provider| provider.engine.endpoint().proxy.is_none()));
+    assert!(engines.all(|provider| provider.engine.endpoint.proxy.is_none()));
 }
 
 #[test]
@@ -108,7 +102,7 @@ fn lanes(lines: &str) -> Vec<(String, usize, Option<Rate>)> {
     let one = |provider: &Provider| {
         let Limits { capacity, rate, .. } = provider.lanes;
         (
-            provider.engine.endpoint().name.to_string(),
+            provider.engine.endpoint.name.to_string(),
             capacity.get(),
             rate,
         )
@@ -164,12 +158,13 @@ fn engines_are_told_who_asks_as_sites_are_and_bring_as_much_text_along() {
     )
     .unwrap();
     for provider in &web.providers {
-        let endpoint = provider.engine.endpoint();
+        let endpoint = &provider.engine.endpoint;
         assert_eq!(endpoint.user_agent.as_deref(), Some("Acme/2"));
         assert_eq!(endpoint.contact.as_deref(), Some("mailto:a@b.example"));
-        match &provider.engine {
-            SearchEngine::MediaWiki(options) => assert_eq!(options.text_chars_max, 2000),
-            SearchEngine::Tavily(options) => assert_eq!(options.text_chars_max, 2000),
+        match provider.engine.kind {
+            EngineKind::MediaWiki { text_chars_max } | EngineKind::Tavily { text_chars_max } => {
+                assert_eq!(text_chars_max, 2000);
+            }
             _ => {}
         }
     }
@@ -178,16 +173,10 @@ fn engines_are_told_who_asks_as_sites_are_and_bring_as_much_text_along() {
 
 /// The retriever of `[target]` with these lines, or what is wrong with them.
 fn read_http(lines: &str) -> Result<HttpRetrieverOptions, Vec<String>> {
-    let env: Env = [("BAD_KEY", "secret\nsecret")].into_iter().collect();
-    let table = format!("[target]\nkind = \"http\"\n{lines}")
-        .parse()
-        .unwrap();
-    let mut keys = Keys::new([], &env, "c.toml".into(), table);
-    let read = target(&mut keys, &env);
-    let mistakes = keys.finish();
-    match read {
-        Target::Http(options) if mistakes.is_empty() => Ok(*options),
-        _ => Err(mistakes.iter().map(ToString::to_string).collect()),
+    let file = format!("[target]\nkind = \"http\"\n{lines}");
+    match Keys::meaning(&file, &[("BAD_KEY", "secret\nsecret")], target)? {
+        Target::Http(options) => Ok(*options),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -254,11 +254,14 @@ fn the_encoder_is_read_alone() {
     // Nothing else needs to be right, or to be there.
     fs::remove_dir_all(home.path("indexes")).unwrap();
     let file = "[question]\nk = -1\n[colours]\nred = 1\n[encoder]\nthreads = 3";
-    let EncoderKind::Onnx { dir, threads } = read(file, &[], &[]).unwrap().kind else {
-        panic!("another kind")
-    };
-    assert_eq!(dir, home.path("models/e5-small-v2-int8"));
-    assert_eq!(threads, NonZeroUsize::new(3));
+    // The scheduler counts as many threads as the encoder has, by default, too.
+    for (file, expected) in [(file, 3), ("", physical_cores().get())] {
+        let EncoderKind::Onnx { dir, threads } = read(file, &[], &[]).unwrap().kind else {
+            panic!("another kind")
+        };
+        assert_eq!(dir, home.path("models/e5-small-v2-int8"));
+        assert_eq!(threads.get(), expected);
+    }
 
     let tei = [
         ("encoder.kind", "tei"),

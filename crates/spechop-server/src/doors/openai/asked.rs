@@ -18,13 +18,15 @@ use crate::status::AskError;
 pub(super) const MODELS: [&str; 3] = ["spechop", "spechop-k1", "spechop-auto"];
 
 /// Fields of such a request that may be wrong; what else is wrong is one of ours.
-const OWN: [&str; 14] = [
+const OWN: [&str; 16] = [
+    "audio",
     "body",
     "dimensions",
     "encoding_format",
     "function_call",
     "input",
     "messages",
+    "modalities",
     "model",
     "n",
     "reasoning_effort",
@@ -69,6 +71,8 @@ struct Body {
     tool_choice: Option<Value>,
     function_call: Option<Value>,
     response_format: Option<Value>,
+    modalities: Option<Vec<String>>,
+    audio: Option<Value>,
     reasoning_effort: Option<String>,
     spechop: Option<Value>,
 }
@@ -181,9 +185,19 @@ impl Body {
         }
         let format = self.response_format.as_ref();
         let format = format.and_then(|format| format.get("type")?.as_str());
-        if format.is_some_and(|format| format != "text") {
-            let problem = "this server answers with text; leave it out";
-            return Err(AskError::wrong("response_format", problem));
+        let mut modalities = self.modalities.iter().flatten();
+        for (field, is_other) in [
+            (
+                "response_format",
+                format.is_some_and(|format| format != "text"),
+            ),
+            ("modalities", modalities.any(|kind| kind != "text")),
+            ("audio", self.audio.is_some()),
+        ] {
+            if is_other {
+                let problem = "this server answers with text; leave it out";
+                return Err(AskError::wrong(field, problem));
+            }
         }
         Ok(())
     }
@@ -413,6 +427,8 @@ mod tests {
                 json!({ "response_format": { "type": "json_object" } }),
                 "response_format",
             ),
+            (json!({ "modalities": ["text", "audio"] }), "modalities"),
+            (json!({ "audio": { "voice": "alloy" } }), "audio"),
             (
                 json!({ "messages": [{ "role": "user", "content": image }] }),
                 "messages",
@@ -445,6 +461,10 @@ mod tests {
         let usual =
             json!({ "n": 1, "tools": [], "temperature": 0.5, "max_tokens": 5, "user": "u" });
         assert!(read(&usual).is_ok());
+        for modalities in [json!(null), json!(["text"])] {
+            let text = json!({ "modalities": modalities, "audio": null });
+            assert!(read(&text).is_ok(), "{text}");
+        }
         // Tools that are offered are not called.
         for choice in [json!(null), json!("auto"), json!("none")] {
             let offer = json!({ "tools": [{ "type": "function" }], "tool_choice": choice });

@@ -6,8 +6,9 @@
 
 use serde_json::{Value, json};
 use spechop_proto::Hop;
+use spechop_types::one_line;
 
-use super::said::{Source, one_line};
+use super::said::Source;
 
 /// A planner has written this sub-question. It may yet be thrown away.
 pub(super) fn looking_up(sub_question: &str) -> Value {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 use spechop_proto::{AskResponse, CommitKind, Hop, Passage};
+use spechop_types::one_line;
 
 use crate::doors::worth;
 use crate::links::Base;
@@ -24,10 +25,6 @@ pub(super) fn hop_line(number: usize, hop: &Hop) -> String {
 pub(super) fn hop_lines(hops: &[Hop]) -> String {
     let lines = (1..).zip(hops);
     lines.map(|(number, hop)| hop_line(number, hop)).collect()
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Tokens of all calls, wasted ones included.
@@ -179,7 +176,7 @@ mod tests {
             evidence: vec![passage],
         };
         Hop {
-            sub_question: "Who\nis it?".to_owned(),
+            sub_question: "Who\n\u{1b}is it?".to_owned(),
             sub_answer: "x".to_owned(),
             kind: CommitKind::Accepted.into(),
             observation: Some(observation),

@@ -1,6 +1,6 @@
 //! What is chosen for questions, from what was learnt of others.
 
-use spechop_agent::Weighing;
+use spechop_agent::{Calibration, Weighing};
 use spechop_sim::{Past, PastGuess, PastHop};
 use spechop_theory::Stages;
 use spechop_types::{Chance, Tenant};
@@ -144,7 +144,7 @@ fn what_is_fixed_stays_and_what_is_free_is_chosen() {
         Width::bounded(NonZeroUsize::new(3).unwrap())
     );
     assert_eq!(settings.policy.weighing.price_ms, 0);
-    assert!(!settings.policy.weighing.calibration.is_as_said());
+    assert_ne!(settings.policy.weighing.calibration, Calibration::AS_SAID);
     for plan_ahead in [false, true] {
         let (settings, _) = settle(
             Free {

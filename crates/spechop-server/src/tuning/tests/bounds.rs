@@ -1,5 +1,7 @@
 //! How much is remembered, and what goes first.
 
+use spechop_store::sealed::{self, Readers};
+
 use super::*;
 
 #[test]
@@ -95,9 +97,10 @@ async fn the_longest_file_can_be_read() {
     keeper.save().await;
     let length = || fs::metadata(home.state()).unwrap().len();
     let with_questions = length();
-    let mut kept = Kept::read(&home.state()).unwrap();
+    let kept: Option<Kept> = PURPOSE.read(&home.state()).unwrap();
+    let mut kept = kept.unwrap();
     let questions = std::mem::take(&mut kept.tunings[0].questions);
-    kept.write(&home.state()).unwrap();
+    sealed::write(&home.state(), &kept, Readers::Owner).unwrap();
     let estimates = length();
     // Questions have a bound of their own, counted in hops.
     let hops: usize = questions.iter().map(|past| past.hops.len()).sum();

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use spechop_ports::{Guess, Record, Remembered, Version, contract};
-use spechop_testkit::SharedMap;
+use spechop_ports::{Encoded, Guess, Record, Remembered, TextKind, Version, contract};
+use spechop_testkit::{SharedMap, TextVectors};
 use spechop_types::{CommitKind, Observation, Question, Refusal};
 
 use super::*;
@@ -23,22 +23,19 @@ impl Encoder for Letters {
         26
     }
 
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
         if takes(&self.preempted) {
             return Err(PortError::NotSpeculated {
                 what: "the encoder".to_owned(),
                 why: Refusal::Preempted,
             });
         }
-        let mut counts = vec![0.0_f32; 26];
-        for letter in text.to_lowercase().bytes().filter(u8::is_ascii_lowercase) {
-            counts[usize::from(letter - b'a')] += 1.0;
-        }
-        Ok(counts)
-    }
-
-    async fn encode_passages(&self, _: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(Vec::new())
+        TextVectors::letters().encode(call, kind, texts).await
     }
 }
 

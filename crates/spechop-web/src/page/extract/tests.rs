@@ -205,23 +205,6 @@ fn what_cannot_be_read_says_why() {
     assert_eq!(read(&attributes), Err(why));
 }
 
-#[test]
-fn text_is_cut_at_a_word_if_there_is_one() {
-    for (text, most, expected) in [
-        ("one two", 7, "one two"),
-        ("one two", 6, "one"),
-        ("one two", 4, "one"),
-        ("one two", 3, "one"),
-        ("one two", 2, "on"),
-        ("één twee", 5, "één"),
-        ("", 3, ""),
-    ] {
-        assert_eq!(cut(text, most), expected, "{text} {most}");
-    }
-    let endless = format!("a {}", "x".repeat(1_000));
-    assert_eq!(cut(&endless, 500).len(), 500);
-}
-
 /// What stands out is too little to be all that there is to read.
 #[test]
 fn a_short_article_does_not_leave_out_what_stands_around_it() {

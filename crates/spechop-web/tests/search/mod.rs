@@ -11,20 +11,13 @@ mod environment;
 mod failures;
 mod requests;
 mod shapes;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use spechop_web::search::brave::BraveOptions;
-use spechop_web::search::duckduckgo::DuckDuckGoOptions;
-use spechop_web::search::mediawiki::MediaWikiOptions;
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::serper::SerperOptions;
-use spechop_web::search::tavily::TavilyOptions;
-use spechop_web::search::{Brave, DuckDuckGo, MediaWiki, SearchProvider, Searxng, Serper, Tavily};
+use spechop_ports::SearchProvider;
+use spechop_web::search::{EngineKind, SearchEngine};
 use spechop_web::{Endpoint, InvalidEndpoint};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -75,43 +68,34 @@ impl Kind {
         }
     }
 
-    /// The provider with its own options, changed by `edit`.
+    fn engine(self) -> SearchEngine {
+        SearchEngine::new(match self {
+            Self::Searxng => EngineKind::Searxng {
+                engines: None,
+                language: None,
+            },
+            Self::DuckDuckGo => EngineKind::DuckDuckGo {
+                region: "wt-wt".to_owned(),
+            },
+            Self::Brave => EngineKind::Brave,
+            Self::Tavily => EngineKind::Tavily {
+                text_chars_max: 10_000,
+            },
+            Self::Serper => EngineKind::Serper,
+            Self::MediaWiki => EngineKind::MediaWiki {
+                text_chars_max: 10_000,
+            },
+        })
+    }
+
+    /// The provider at its usual address, changed by `edit`.
     fn open(
         self,
         edit: impl FnOnce(&mut Endpoint),
     ) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
-        Ok(match self {
-            Self::Searxng => {
-                let mut options = SearxngOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(Searxng::new(&options)?)
-            }
-            Self::DuckDuckGo => {
-                let mut options = DuckDuckGoOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(DuckDuckGo::new(&options)?)
-            }
-            Self::Brave => {
-                let mut options = BraveOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(Brave::new(&options)?)
-            }
-            Self::Tavily => {
-                let mut options = TavilyOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(Tavily::new(&options)?)
-            }
-            Self::Serper => {
-                let mut options = SerperOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(Serper::new(&options)?)
-            }
-            Self::MediaWiki => {
-                let mut options = MediaWikiOptions::default();
-                edit(&mut options.endpoint);
-                Arc::new(MediaWiki::new(&options)?)
-            }
-        })
+        let mut engine = self.engine();
+        edit(&mut engine.endpoint);
+        engine.open()
     }
 
     fn at(self, url: &str) -> Arc<dyn SearchProvider> {

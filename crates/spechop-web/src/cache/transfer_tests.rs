@@ -1,16 +1,13 @@
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+//! Look-ups of one tenant that want the same page at the same time wait for one transfer.
 
-use async_trait::async_trait;
-use futures::future::{join, join_all, select};
-use spechop_ports::{Lane, Wishes};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use futures::future::{join, join_all};
+use spechop_ports::{Progress, Wishes};
 use spechop_types::{Chance, Tenant};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::*;
-use crate::page::PageReader;
-use crate::{CacheOptions, KeptPages};
 
 /// What a page of the site takes.
 const TIME: Duration = Duration::from_secs(1);
@@ -63,7 +60,7 @@ impl PageReader for Site {
             // The first time only.
             "/late" if number == 1 => Err(PageFailure::Timeout {
                 url: url.to_string(),
-                limit_ms: 1_000,
+                limit: Duration::from_secs(1),
             }),
             // The first time a part, and then nothing at all.
             "/part" | "/cut" if number == 1 => Ok(Page {
@@ -75,8 +72,22 @@ impl PageReader for Site {
                 detail: number.to_string(),
             }),
             "/panics" => panic!("{number}"),
+            "/told" => {
+                call.advance(Progress::Begun);
+                call.changed_provider(change());
+                call.serve_kept();
+                Ok(Page::of_text(url, &"".into(), &"1".into()))
+            }
             _ => Ok(Page::of_text(url, &"".into(), &number.to_string().into())),
         }
+    }
+}
+
+fn change() -> ProviderChange {
+    ProviderChange {
+        from: "a".into(),
+        to: "b".into(),
+        why: "it is down".into(),
     }
 }
 
@@ -124,25 +135,19 @@ async fn two_queries_that_want_a_page_wait_for_one_transfer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transfer_outlives_whoever_began_it_but_not_the_last_who_waits() {
-    let (site, pages) = Site::kept(Duration::ZERO);
-    let (first, second) = (speculative(), speculative());
-    let mut one = read(&pages, &first, "/", Duration::ZERO).boxed();
-    let mut other = read(&pages, &second, "/", Duration::ZERO).boxed();
-    select(&mut one, sleep(SOON).boxed()).await;
-    select(&mut other, sleep(SOON).boxed()).await;
-    drop(one);
-    assert_eq!(site.counts(), (1, 0));
-    assert_eq!(other.await, ("1".to_owned(), TIME - SOON));
-
-    let mut one = read(&pages, &first, "/", Duration::ZERO).boxed();
-    let mut other = read(&pages, &second, "/", Duration::ZERO).boxed();
-    select(&mut one, sleep(SOON).boxed()).await;
-    select(&mut other, sleep(SOON).boxed()).await;
-    assert_eq!((site.counts(), pages.transfers.len()), ((2, 1), 1));
-    drop((other, one));
-    assert_eq!((site.counts(), pages.transfers.len()), ((2, 2), 0));
-    assert_eq!(read(&pages, &first, "/", Duration::ZERO).await.0, "3");
+async fn what_a_transfer_was_told_is_told_of_all_who_waited() {
+    let (_, pages) = Site::kept(Duration::ZERO);
+    let (one, other) = (speculative(), speculative());
+    join(
+        read(&pages, &one, "/told", Duration::ZERO),
+        read(&pages, &other, "/told", SOON),
+    )
+    .await;
+    for call in [one, other] {
+        assert_eq!(call.progress(), Progress::Begun);
+        assert_eq!(call.provider_changes(), [change()]);
+        assert!(call.was_kept());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,24 +290,4 @@ async fn a_fresh_call_neither_joins_nor_is_joined_and_what_it_brings_stays() {
     assert_eq!(site.counts(), (3, 3));
     // The first one came last, and knows least.
     assert_eq!(read(&pages, &call, "/slow", Duration::ZERO).await.0, "3");
-}
-
-/// A task that is gone does not keep the others from being woken.
-#[tokio::test(start_paused = true)]
-async fn who_waits_in_another_task_is_woken_when_the_first_is_gone() {
-    let (_, pages) = Site::kept(Duration::ZERO);
-    let pages = Arc::new(pages);
-    let mut tasks = tokio::task::JoinSet::new();
-    let begin = |tasks: &mut tokio::task::JoinSet<_>, pages: Arc<KeptPages>| {
-        tasks.spawn(async move { read(&pages, &speculative(), "/", Duration::ZERO).await })
-    };
-    let first = begin(&mut tasks, Arc::clone(&pages));
-    sleep(SOON).await;
-    begin(&mut tasks, Arc::clone(&pages));
-    sleep(SOON).await;
-    first.abort();
-    assert!(tasks.join_next().await.unwrap().unwrap_err().is_cancelled());
-    let (text, time) = tasks.join_next().await.unwrap().unwrap();
-    assert_eq!((&*text, time), ("1", TIME - SOON));
-    assert_eq!(pages.transfers.len(), 0);
 }

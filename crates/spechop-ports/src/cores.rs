@@ -1,6 +1,7 @@
 //! How many cores a model in this process can compute on.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::thread;
 
@@ -8,10 +9,12 @@ use std::thread;
 ///
 /// Hyper-threads share the units that multiply, so two of them count as one core. A quota counts time, on
 /// whichever of them: one of two cores is two cores if there are as many.
-pub fn physical_cores() -> u32 {
+///
+/// A part that names no number of threads has so many, and the scheduler counts as many for it.
+pub fn physical_cores() -> NonZeroUsize {
     let usable = thread::available_parallelism().map_or(1, usize::from);
     let cores = cores_of(usable, Path::new("/"));
-    u32::try_from(cores).unwrap_or(u32::MAX)
+    NonZeroUsize::new(cores).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// `usable`: threads that may run at once, by affinity and quota.

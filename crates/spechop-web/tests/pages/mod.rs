@@ -1,27 +1,25 @@
 //! Pages as the web has them: each is read, or fails in time and says why.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "../support/mod.rs"]
-mod support;
 mod text;
 mod transfer;
 
 use std::future::Future;
 use std::time::Duration;
 
+use crate::support::{Answer, Site, article, options, read};
 use spechop_ports::Call;
 use spechop_types::Activity;
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
-use support::{Answer, Site, article, options, read};
 use tokio::time::Instant;
 
 /// A limit that tests wait out, and what nothing may outlast even on a machine that is busy.
-const LIMIT_MS: u64 = 600;
+const LIMIT: Duration = Duration::from_millis(600);
 const FAR_BEYOND: Duration = Duration::from_secs(120);
 
 fn impatient(site: &Site) -> PageOptions {
     PageOptions {
-        limit_ms: LIMIT_MS,
+        limit: LIMIT,
         ..options(&[site])
     }
 }
@@ -68,9 +66,7 @@ fn assert_unreachable(outcome: Result<Page, PageFailure>, expected: &str) {
 #[track_caller]
 fn assert_late(outcome: Result<Page, PageFailure>) {
     match outcome {
-        Err(PageFailure::Timeout {
-            limit_ms: LIMIT_MS, ..
-        }) => {}
+        Err(PageFailure::Timeout { limit, .. }) if limit == LIMIT => {}
         other => panic!("not late: {other:?}"),
     }
 }
@@ -270,8 +266,8 @@ fn options_that_make_no_sense_are_refused() {
     type Change = fn(&mut PageOptions);
     let changes: [(Change, &str); 8] = [
         (
-            |options| options.limit_ms = 0,
-            "limit_ms of pages must be more than 0",
+            |options| options.limit = Duration::ZERO,
+            "limit of pages must be more than 0",
         ),
         (
             |options| options.body_bytes_max = 0,

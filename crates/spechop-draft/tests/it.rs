@@ -1,0 +1,5 @@
+//! Drafters, their files, and what they draft of recorded questions.
+
+mod drafter;
+mod files;
+mod recorded;

@@ -1,0 +1,4 @@
+//! The client of MCP servers, against servers that are scripted.
+
+mod bridge;
+mod scripted;
