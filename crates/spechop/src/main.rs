@@ -1,8 +1,10 @@
 //! `spechop`: the one binary. What a command does stands in `commands`.
 
+mod bar;
 mod commands;
+mod input;
 mod models;
-mod whole;
+mod output;
 
 use std::process::ExitCode;
 
@@ -23,9 +25,6 @@ fn main() -> ExitCode {
         .and_then(|env| cli.run(&env));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("spechop: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed(&error),
     }
 }

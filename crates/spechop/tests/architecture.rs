@@ -2,6 +2,8 @@
 //! it with `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -89,14 +91,21 @@ fn differences(table: &Table, packages: &Packages) -> Vec<String> {
     found
 }
 
-fn packages() -> Result<Packages, Box<dyn std::error::Error>> {
+fn metadata() -> Result<Value, Box<dyn std::error::Error>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()?;
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+fn packages() -> Result<Packages, Box<dyn std::error::Error>> {
+    let metadata = metadata()?;
     let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let uses = |package: &Value| {
         let dependencies = list(&package["dependencies"]);
         let built = dependencies.iter().filter(|used| used["kind"] != "dev");
@@ -191,4 +200,34 @@ fn a_page_that_cannot_be_read_is_no_agreement() {
     ] {
         assert_eq!(table(&page).unwrap_err(), expected);
     }
+}
+
+/// `tests/it.rs` joins a crate's tests into one program (`autotests = false`): a file that it forgets would
+/// never run.
+#[test]
+fn no_test_file_is_left_out() {
+    let metadata = metadata().unwrap();
+    let mut joined = 0;
+    for package in list(&metadata["packages"]) {
+        let folder = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = folder.with_file_name("tests");
+        let Ok(modules) = fs::read_to_string(folder.join("it.rs")) else {
+            continue;
+        };
+        joined += 1;
+        let targets = list(&package["targets"]);
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            // A folder may be a program of its own.
+            let main = Some(path.join("main.rs")).filter(|main| main.exists());
+            let path = main.unwrap_or(path);
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+            let is_module = modules.contains(&format!("mod {stem};"));
+            let is_target = |target: &Value| target["src_path"].as_str() == path.to_str();
+            let runs = is_module || targets.iter().any(is_target);
+            assert!(!is_rust || runs, "{} never runs", path.display());
+        }
+    }
+    assert!(joined > 10, "only {joined} crates have tests/it.rs");
 }

@@ -1,13 +1,11 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::net::TcpListener;
 use std::path::Path;
 
+use crate::shell::{in_data_dir, output, spechop};
 use serde_json::Value;
-use shell::{in_data_dir, output, spechop};
 
 /// Exit code, stdout, stderr.
 fn run(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
@@ -55,6 +53,12 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         );
         assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
     }
+    // A reader of stderr that is gone changes nothing.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let args = ["ask", "Who?", "--addr", &closed, "--log", "trace"];
+    let ended = in_data_dir(empty.path(), &args).stderr(writer).status();
+    assert_eq!(ended.unwrap().code(), Some(1));
     // What was written wrong is told by the parser of the command line.
     for args in [
         &["ask"][..],

@@ -1,12 +1,10 @@
 //! `spechop config` as operators and scripts see it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::fs;
 use std::path::Path;
 
-use shell::{in_data_dir, output};
+use crate::shell::{in_data_dir, output};
 use tempfile::TempDir;
 
 /// A data folder in which everything lies that the defaults name, empty.

@@ -2,14 +2,12 @@
 //! stored bundle.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::shell::{miswritten, output, printed, refused, run, spechop, without_room};
 use serde_json::{Value, json};
-use shell::{miswritten, output, printed, refused, run, spechop, without_room};
 use tempfile::TempDir;
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../eval/runs");

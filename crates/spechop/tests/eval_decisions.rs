@@ -1,12 +1,10 @@
 //! `spechop eval decisions`: over the guesses of a bundle, and a sample that is labelled.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::fs;
 
+use crate::shell::{printed, refused, run};
 use serde_json::Value;
-use shell::{printed, refused, run};
 
 #[test]
 fn a_sample_is_drawn_labelled_and_read_again() {

@@ -1,7 +1,7 @@
 //! `spechop eval live` as scripts see it, as far as there is no server.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
+use crate::shell;
 
 /// Exit code, stdout, stderr.
 fn run(args: &[&str]) -> (i32, String, String) {

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
-mod shell;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,7 +12,8 @@ use tempfile::TempDir;
 
 /// Notes its arguments in a line of `NOTES`. Servers are ready at once, and end with `ENDS` when they are told to.
 const SPECHOP: &str = r#"#!/bin/bash
-printf '%q ' "$@" >>"$NOTES"; echo >>"$NOTES"
+# Two may run side by side, so a line is written at once.
+printf -v line '%q ' "$@"; printf '%s\n' "$line" >>"$NOTES"
 case "$1 ${2:-}" in
   "data-dir ") echo "$HOME" ;;
   "serve "* | "eval web" | "eval replay")

@@ -1,8 +1,7 @@
 //! `spechop index` as scripts see it, as far as it needs no model.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
+use crate::shell;
 use std::path::Path;
 
 /// Exit code, stdout, stderr.

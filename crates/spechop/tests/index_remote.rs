@@ -1,12 +1,11 @@
 //! `spechop index` with an encoder behind HTTP, played by a server in this process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::shell;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wiremock::matchers::any;
@@ -295,6 +294,27 @@ async fn a_server_that_cannot_be_used_is_told_before_the_corpus_is_read() {
         assert!(!stderr.contains("sk-"), "{stderr}");
     }
     assert!(!place.path("index").exists() && !place.path("index.partial").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn standard_input_that_is_empty_is_told_by_its_name() {
+    let place = Place::new("openai", 3, Letters::default()).await;
+    let out = text(&place.path("index"));
+    let build = ["build", "--corpus", "-", "--out", &out];
+    let (code, _, stderr) = place.index(&build).await;
+    assert_eq!((code, &*stderr), (1, "spechop: standard input is empty\n"));
+}
+
+/// As a server does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_of_the_demo_is_searched_if_there_is_no_other() {
+    let place = Place::new("openai", 3, Letters::default()).await;
+    let [corpus, demo] = ["corpus.jsonl", "indexes/demo"].map(|name| text(&place.path(name)));
+    let build = ["build", "--corpus", &corpus, "--out", &demo];
+    let (code, _, stderr) = place.index(&build).await;
+    assert_eq!(code, 0, "{stderr}");
+    let (code, stdout, stderr) = place.index(&["search", "Page 1"]).await;
+    assert!(code == 0 && stdout.contains("Page "), "{stderr}");
 }
 
 impl Place {

@@ -1,17 +1,12 @@
 //! API keys and TLS as scripts see them: `spechop keys new`, and commands that reach a server with them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "../../spechop-server/tests/support/pki.rs"]
-mod pki;
-mod shell;
-#[path = "../../spechop-server/tests/support/mod.rs"]
-mod support;
-
 use std::fs;
 
-use pki::{Authority, Folder};
+use crate::pki::{Authority, Folder};
+use crate::shell;
+use crate::support::Server;
 use spechop_testkit::Script;
-use support::Server;
 
 /// The first line is the key, the others are configuration.
 fn made(args: &[&str]) -> (String, String) {
@@ -166,6 +161,57 @@ async fn commands_speak_tls_and_show_a_key() {
     }
 }
 
+/// The server says so when the handshake is over for the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_the_server_wants_is_told_with_its_flags() {
+    let (authority, clients, folder) = (Authority::new(), Authority::new(), Folder::new());
+    folder.put(&authority.server());
+    let put = |name: &str, pem: &str| {
+        fs::write(folder.path(name), pem).unwrap();
+        folder.path(name).display().to_string()
+    };
+    let (mine, other) = (clients.client(), Authority::new().client());
+    let (ca, client_ca) = (put("ca", &authority.pem), put("clients", &clients.pem));
+    let (cert, key) = (put("cert", &mine.cert), put("key", &mine.key));
+    let (other_cert, other_key) = (put("other", &other.cert), put("other_key", &other.key));
+    let config = format!("[server]\n{}tls_client_ca = {client_ca:?}\n", folder.keys());
+    let server = Server::configured(Script::instant(1), &config).await;
+    let address = server.address.to_string();
+    let ask = [
+        "ask",
+        "What comes of it?",
+        "--addr",
+        &address,
+        "--tls-ca",
+        &ca,
+    ];
+    for (flags, code, words) in [
+        (
+            &[][..],
+            1,
+            "the server wants a client certificate: name yours and its key with --tls-cert and",
+        ),
+        (
+            &["--tls-cert", &other_cert, "--tls-key", &other_key],
+            1,
+            "the server does not accept the client certificate (",
+        ),
+        (&["--tls-cert", &cert, "--tls-key", &key], 0, ""),
+    ] {
+        let args = [&ask[..], flags].concat();
+        let mut ran = run(&args, &[]);
+        // A client that is still writing when the server hangs up may not hear why.
+        for _ in 0..20 {
+            if ran.2.contains(words) {
+                break;
+            }
+            ran = run(&args, &[]);
+        }
+        assert_eq!(ran.0, code, "{flags:?}: {}", ran.2);
+        assert!(ran.2.contains(words), "{flags:?}: {}", ran.2);
+    }
+}
+
 /// A client of MCP starts the bridge by itself, so nobody sees a warning of it.
 #[test]
 fn the_bridge_sends_no_key_in_the_clear() {
@@ -183,7 +229,12 @@ fn the_bridge_sends_no_key_in_the_clear() {
         (
             &["--api-key-env", "MINE"],
             ("SPECHOP_KEY", "spechop.me.secret"),
-            "the variable MINE is not set",
+            "the variable MINE holds no API key",
+        ),
+        (
+            &[],
+            ("SPECHOP_KEY", "two\u{7f}"),
+            "characters that a header cannot carry",
         ),
     ] {
         let (code, stdout, stderr) = run(&[&["mcp"], args].concat(), &[variables]);
@@ -192,5 +243,75 @@ fn the_bridge_sends_no_key_in_the_clear() {
             stderr.contains(words) && !stderr.contains("secret"),
             "{stderr}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bridge_speaks_tls() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    folder.put(&authority.server());
+    let client = authority.client();
+    let hello = concat!(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+        r#""capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#,
+        "\n"
+    );
+    let other = Authority::new();
+    let [ca, other, cert, key, hello, empty] = [
+        ("ca.pem", &*authority.pem),
+        ("other.pem", &*other.pem),
+        ("client.pem", &*client.cert),
+        ("client.key", &*client.key),
+        ("hello.json", hello),
+        ("empty.pem", ""),
+    ]
+    .map(|(name, text)| {
+        fs::write(folder.path(name), text).unwrap();
+        folder.path(name).display().to_string()
+    });
+    let config = format!("[server]\n{}tls_client_ca = \"{ca}\"\n", folder.keys());
+    let server = Server::configured(Script::instant(1), &config).await;
+    let [bare, https, http] =
+        ["", "https://", "http://"].map(|scheme| format!("{scheme}{}", server.address));
+    let own = ["--tls-cert", &cert, "--tls-key", &key];
+    for (args, words) in [
+        (&["--addr", &*bare, "--tls-ca", &ca][..], None),
+        (
+            &["--addr", &https, "--tls-ca", &ca, "--tls-name", "localhost"],
+            None,
+        ),
+        (
+            &["--addr", &bare, "--tls-ca", &ca, "--tls-name", "127.0.0.1"],
+            Some("\"127.0.0.1\" is no DNS name"),
+        ),
+        (
+            &[
+                "--addr",
+                &bare,
+                "--tls-ca",
+                &ca,
+                "--tls-name",
+                "else.example",
+            ],
+            Some("did not take the request"),
+        ),
+        (
+            &["--addr", &bare, "--tls-ca", &other],
+            Some("did not take the request"),
+        ),
+        (
+            &["--addr", &bare, "--tls-ca", &empty],
+            Some("holds no certificate"),
+        ),
+        (&["--addr", &http, "--tls-ca", &ca], Some("is without TLS")),
+    ] {
+        let mut bridge = shell::spechop(&[&["mcp"], args, &own].concat());
+        let input = fs::File::open(&hello).unwrap();
+        let (code, stdout, stderr) = shell::output(bridge.stdin(input));
+        let said = format!("{stdout}{stderr}");
+        let is_answered = stdout.contains("\"serverInfo\"");
+        assert_eq!(is_answered, words.is_none(), "{args:?}: {said}");
+        assert!(said.contains(words.unwrap_or_default()), "{args:?}: {said}");
+        assert!(code == 0 || words.is_some(), "{args:?}: {said}");
     }
 }

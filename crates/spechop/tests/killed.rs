@@ -2,11 +2,10 @@
 //! the next one.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::time::Duration;
 
-use shell::scripted::Server;
+use crate::shell;
+use crate::shell::scripted::Server;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, ResumeRequest};
 use tokio::task::JoinSet;

@@ -1,10 +1,9 @@
 //! `spechop eval load` against `spechop eval scripted`, both as scripts see them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
+use crate::shell;
+use crate::shell::scripted::Server;
 use serde_json::Value;
-use shell::scripted::Server;
 
 #[test]
 fn a_server_over_scripted_tools_is_loaded_and_two_settings_are_compared() {

@@ -1,12 +1,10 @@
 //! `spechop patterns` as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shell::{miswritten, object, output, printed, refused, without_room};
+use crate::shell::{miswritten, object, output, printed, refused, without_room};
 use tempfile::TempDir;
 
 /// Ten questions of one form, a line each.

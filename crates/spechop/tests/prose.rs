@@ -16,6 +16,8 @@ const REFERENCE: &str = "docs/CONFIG.md";
 const RUNS: &str = "eval/runs/";
 const EXAMPLE: &str = "deploy/spechop.example.toml";
 const PROTOCOL: &str = "proto/spechop/v1/spechop.proto";
+/// The long pages, which begin with a list of their sections.
+const WITH_CONTENTS: [&str; 3] = ["docs/MEASURED.md", "docs/OPERATING.md", "docs/TRIED.md"];
 /// The folders that a path in a document may begin with.
 const FOLDERS: [&str; 8] = [
     "clients", "crates", "deploy", "docs", "eval", "fuzz", "index", "proto",
@@ -24,11 +26,14 @@ const FOLDERS: [&str; 8] = [
 const COLUMNS: usize = 100;
 
 /// Phrases, and what to write instead. Those with a capital letter begin a sentence.
-const BANNED: [(&str, &str); 16] = [
+const BANNED: [(&str, &str); 20] = [
     ("gone on with", "resumed"),
     ("go on with", "resume"),
     ("goes on with", "resumes"),
     ("goes on learning", "keeps learning"),
+    ("go on to", "turn to"),
+    ("goes on to", "turns to"),
+    ("questions go on", "questions are answered"),
     ("what is there", "the name of the thing"),
     ("what is not said", "the name of the thing"),
     ("where there is", "if there is"),
@@ -41,6 +46,7 @@ const BANNED: [(&str, &str); 16] = [
     ("is no step", "is not a step"),
     ("One that ", "the name of the thing"),
     ("What is ", "the name of the thing"),
+    ("Whatever ", "the name of the thing"),
 ];
 
 fn root() -> PathBuf {
@@ -165,6 +171,32 @@ fn dead_links(document: &str, folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The name by which a link finds a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let kept: String = heading.chars().filter(is_kept).collect();
+    kept.to_lowercase().replace(' ', "-")
+}
+
+/// The sections that the list at the top of a page lacks, and the links of the list that lead to none.
+fn wrong_contents(page: &str) -> Vec<String> {
+    let (list, _) = page.split_once("\n## ").unwrap_or((page, ""));
+    let links = list.split("](#").skip(1);
+    let links: Vec<_> = links.filter_map(|rest| rest.split(')').next()).collect();
+    let prose = lines(page).filter(|(_, code)| !code);
+    let headings = prose.filter_map(|(line, _)| line.strip_prefix("## "));
+    let sections: Vec<_> = headings.map(anchor).collect();
+    let missing = sections
+        .iter()
+        .filter(|name| !links.contains(&name.as_str()));
+    let missing = missing.map(|name| format!("not in the list: {name}"));
+    let unknown = links
+        .iter()
+        .filter(|link| sections.iter().all(|name| name != *link));
+    let unknown = unknown.map(|link| format!("no such section: {link}"));
+    missing.chain(unknown).collect()
+}
+
 /// The paths in backticks that do not exist.
 fn dead_paths(document: &str) -> Vec<&str> {
     let words = spans(document)
@@ -281,6 +313,16 @@ fn documents_lead_somewhere_and_fit() {
 }
 
 #[test]
+fn long_pages_list_their_sections() {
+    let mut wrong = Vec::new();
+    for page in WITH_CONTENTS {
+        let found = wrong_contents(&read(page));
+        wrong.extend(found.iter().map(|problem| format!("{page}: {problem}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn commands_in_documents_and_help_exist() {
     let helps = helps();
     let makefile = read("Makefile");
@@ -380,6 +422,11 @@ fn every_check_finds_its_fault() {
     assert!(too_long(page).is_empty());
     assert_eq!(too_long(&"x".repeat(101)).len(), 1);
     assert!(too_long(&format!("```\n{page}{}\n```", "x".repeat(101))).is_empty());
+
+    let long = "* [One](#one), [two](#k--2-times), [not\nthere](#three).\n\n## One\n### Three\n\n\
+                ## K = 2 times\n```\n## Code\n```\n## Four’s\n[Here](#five)\n";
+    let wrong = ["not in the list: fours", "no such section: three"];
+    assert_eq!(wrong_contents(long), wrong);
 
     let commands = commands(page);
     let helps = BTreeMap::from([("ask".to_owned(), "  --watch  Show it.".to_owned())]);

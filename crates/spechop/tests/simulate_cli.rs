@@ -1,10 +1,8 @@
 //! `spechop simulate` as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
+use crate::shell::{GOOD, Recorded, miswritten, object, printed, refused};
 use serde_json::{Value, json};
-use shell::{GOOD, Recorded, miswritten, object, printed, refused};
 
 /// The good line with something in it replaced.
 #[track_caller]
@@ -264,6 +262,16 @@ fn drawn_questions_by_hand() {
             "{row}"
         );
     }
+}
+
+#[test]
+fn a_mark_of_the_encoding_is_no_part_of_the_first_question() {
+    let [plain, marked] = ["", "\u{feff}"].map(|mark| {
+        let file = Recorded::new(format!("{mark}{GOOD}\n"));
+        let path = file.path();
+        printed(&["simulate", "--hops", path.to_str().unwrap()])
+    });
+    assert_eq!(plain, marked);
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! `spechop theory` as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod shell;
-
+use crate::shell;
+use crate::shell::{object, printed};
 use serde_json::json;
-use shell::{object, printed};
 
 /// The paper's figures (table 1, and k for 5 % starvation at ν = 0.4), as `--json` tells them.
 #[test]

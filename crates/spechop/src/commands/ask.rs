@@ -7,6 +7,7 @@ mod line;
 mod profile;
 mod watch;
 
+use std::error::Error as _;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -17,12 +18,13 @@ use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_server::Env;
-use spechop_types::{AnswerOptions, Effort, K, VerifierMode};
+use spechop_types::{AnswerOptions, Effort, K, VerifierMode, causes};
 use tonic::{Code, Request, Status};
 
 use super::ahead::AheadArgs;
-use super::reach::{Reached, ServerArgs, causes};
+use super::reach::{Reached, ServerArgs, certificate_trouble};
 use super::verify::verifiers;
+use crate::output::{has_colours, stdout};
 use watch::{Screen, Watch};
 
 /// The arguments of `spechop ask`.
@@ -108,17 +110,13 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut client = client(&args.server, env).await?;
     let request = request(&args);
     let answer = match args.watch {
-        Some(watch) => {
-            // As no-color.org says.
-            let colour = env.get("NO_COLOR").is_none();
-            watched(&mut client, request, Screen::new(watch, colour)).await?
-        }
+        Some(watch) => watched(&mut client, request, Screen::new(watch, has_colours(env))).await?,
         None => {
             let response = client.ask(request).await;
             response.map_err(|status| refused(&status))?.into_inner()
         }
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let text = if args.json {
         json::write(&answer)?
     } else {
@@ -184,9 +182,12 @@ async fn watched(
 
 /// What the server says; if the connection broke, why it did.
 pub(super) fn refused(status: &Status) -> anyhow::Error {
+    // The server says what it says itself in its own words: only the transport's errors have a cause.
+    if let Some(why) = status.source().and_then(certificate_trouble) {
+        return anyhow!(why);
+    }
     let cause = causes(status).skip(1).last();
     let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-    // The server says what it says itself in its own words: only the transport's errors have a cause.
     if cause.is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable) {
         let said = clean::clean(&format!("{}{why}", status.message()));
         return anyhow!("the connection to the server broke ({said}): ask again");
@@ -247,6 +248,22 @@ mod tests {
         assert!(said.contains("broken pipe"), "{said}");
         let busy = refused(&Status::unavailable("as many wait as may"));
         assert_eq!(busy.to_string(), "UNAVAILABLE: as many wait as may");
+    }
+
+    #[test]
+    fn a_server_that_wants_a_certificate_is_not_asked_again() {
+        let mut broken = Status::unknown("transport error");
+        let alert = std::io::Error::other("received fatal alert: CertificateRequired");
+        broken.set_source(std::sync::Arc::new(alert));
+        let said = refused(&broken).to_string();
+        assert!(
+            said.contains("--tls-cert") && !said.contains("again"),
+            "{said}"
+        );
+        // Another server has said so to that one.
+        let theirs = "the model is unavailable: received fatal alert: CertificateRequired";
+        let said = refused(&Status::unavailable(theirs)).to_string();
+        assert_eq!(said, format!("UNAVAILABLE: {theirs}"));
     }
 
     /// Answers at length.

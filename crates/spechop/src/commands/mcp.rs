@@ -1,24 +1,20 @@
 //! `spechop mcp`: a running server for clients of MCP that start a program.
 
-use anyhow::{Context, ensure};
-use secrecy::SecretString;
-use spechop_mcp::bridge::{BridgeError, Trouble, bridge};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
 use spechop_server::Env;
 use spechop_web::Endpoint;
 
-use super::reach::{KEY_VARIABLE, key_may_go};
+use super::reach::{self, ServerArgs, key_may_go};
 
 /// The arguments of `spechop mcp`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The server: HOST:PORT, or an address such as `https://answers.example.org` or one with a path of its own. To
-    /// send an API key to another machine without TLS, say `http://HOST:PORT`.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:50051")]
-    addr: String,
-    /// The variable that holds the API key [default: SPECHOP_KEY, if it is set].
-    #[arg(long, value_name = "NAME", alias = "api-key-env")]
-    key_env: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// The tenant on whose behalf questions are asked.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
@@ -37,18 +33,30 @@ In those of VS Code:
 
 A client that speaks streamable HTTP needs no program: http://127.0.0.1:50051/mcp is the server.
 
+The address may have a path, if it is not /mcp. With --tls-name, a DNS name, the server is asked by
+that name.
+
 Examples:
   spechop mcp
   spechop mcp --addr 10.0.0.7:50051 --tenant library
-  spechop mcp --addr https://answers.example.org --key-env ANSWERS_KEY";
+  spechop mcp --addr 10.0.0.7:50051 --tls-ca ca.pem --tls-name answers.example.org
+  spechop mcp --addr https://answers.example.org/qa/mcp --key-env ANSWERS_KEY";
 
 /// Carries messages until the input ends.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
-    let mut endpoint = Endpoint::new("the server", address(&args.addr));
-    endpoint.key = key(&args, env, &endpoint.base_url)?;
+    let (url, _) = args.server.url()?;
+    let mut endpoint = Endpoint::new("the server", address(&url));
+    endpoint.key = args.server.secret(env)?;
+    if endpoint.key.is_some() {
+        let url = &endpoint.base_url;
+        let to = url.parse();
+        let to = to.with_context(|| format!("`{url}` is no address"))?;
+        key_may_go(args.server.address(), &to)?;
+    }
+    let tls = tls(&args.server)?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     let tenant = args.tenant.as_deref();
-    match bridge(&endpoint, tenant, input, output).await {
+    match bridge(&endpoint, &tls, tenant, input, output).await {
         Err(error @ BridgeError::Lost { trouble, .. }) => {
             let advice = advice(trouble, &endpoint.base_url);
             Err(error).context(advice)
@@ -57,25 +65,26 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
 }
 
-/// The key to show, if there is one and it may go there.
-fn key(args: &Args, env: &Env, url: &str) -> anyhow::Result<Option<SecretString>> {
-    let name = args.key_env.as_deref().unwrap_or(KEY_VARIABLE);
-    let key = env.secret(name);
-    ensure!(
-        key.is_some() || args.key_env.is_none(),
-        "the variable {name} is not set"
-    );
-    if key.is_some() {
-        let to = url.parse();
-        let to = to.with_context(|| format!("`{url}` is no address"))?;
-        key_may_go(&args.addr, &to)?;
-    }
-    Ok(key)
+/// What the flags say about TLS.
+fn tls(server: &ServerArgs) -> anyhow::Result<Tls> {
+    let read = |path: &Option<PathBuf>| path.as_deref().map(reach::read).transpose();
+    Ok(Tls {
+        authorities: read(&server.tls_ca)?,
+        name: server.tls_name.clone(),
+        own: match (read(&server.tls_cert)?, read(&server.tls_key)?) {
+            (Some(cert), Some(key)) => Some([cert, key].join(&b'\n')),
+            _ => None,
+        },
+    })
 }
 
 /// What somebody can do about a connection that ended.
 fn advice(trouble: Trouble, url: &str) -> String {
     match trouble {
+        Trouble::NoServer if url.starts_with("https:") => format!(
+            "no MCP server answers at {url}, or none with a certificate that is trusted: start one with \
+             `spechop serve`, or name its authority with --tls-ca"
+        ),
         Trouble::NoServer => {
             format!("no MCP server answers at {url}: start one with `spechop serve`")
         }
@@ -104,5 +113,12 @@ mod tests {
         assert_eq!(address("127.0.0.1:1"), "http://127.0.0.1:1/mcp");
         assert_eq!(address("https://h/"), "https://h/mcp");
         assert_eq!(address("https://h/x/mcp"), "https://h/x/mcp");
+    }
+
+    #[test]
+    fn advice_knows_of_tls() {
+        let nobody = |url| advice(Trouble::NoServer, url);
+        assert!(nobody("https://h/mcp").contains("--tls-ca"));
+        assert!(!nobody("http://h/mcp").contains("--tls-ca"));
     }
 }

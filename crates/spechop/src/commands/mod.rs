@@ -18,7 +18,7 @@ mod tune;
 mod tuning;
 mod verify;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ use clap::builder::TypedValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use spechop_server::Env;
 use tracing_subscriber::EnvFilter;
+
+use crate::input;
+use crate::output::{has_colours, stdout};
 
 /// Answers questions that take several look-ups, and runs ahead of slow look-ups by guessing.
 #[derive(Debug, Parser)]
@@ -135,7 +138,7 @@ impl Cli {
                 result
             }
             Command::Ask(args) => runtime()?.block_on(ask::run(args, env)),
-            Command::Config(args) => config::run(args, env, std::io::stdout().lock()),
+            Command::Config(args) => config::run(args, env, stdout()),
             Command::Eval(args) => {
                 if args.computes() {
                     serve::wait_passively(env);
@@ -143,7 +146,7 @@ impl Cli {
                 runtime()?.block_on(eval::run(args, env))
             }
             Command::Index(args) => index::run(args, &env.data_dir(), env),
-            Command::Keys(args) => keys::run(&args, std::io::stdout().lock()),
+            Command::Keys(args) => keys::run(&args, stdout()),
             Command::Mcp(args) => {
                 let runtime = runtime()?;
                 let result = runtime.block_on(mcp::run(args, env));
@@ -152,16 +155,15 @@ impl Cli {
                 result
             }
             Command::Models(args) => models::run(args, &env.data_dir()),
-            Command::Patterns(args) => patterns::run(&args, std::io::stdout().lock()),
-            Command::Simulate(args) => simulate::run(&args, std::io::stdout().lock()),
-            Command::Theory(args) => theory::run(&args, std::io::stdout().lock()),
+            Command::Patterns(args) => patterns::run(&args, stdout()),
+            Command::Simulate(args) => simulate::run(&args, stdout()),
+            Command::Theory(args) => theory::run(&args, stdout()),
             Command::Tune(args) => runtime()?.block_on(tune::run(args, env)),
             Command::Tuning(args) => runtime()?.block_on(tuning::run(args, env)),
-            Command::Verify(args) => {
-                verify::run(&args, std::io::stdin().lock(), std::io::stdout().lock())
+            Command::Verify(args) => verify::run(&args, input::stdin()?, stdout()),
+            Command::DataDir => {
+                writeln!(stdout(), "{}", env.data_dir().display()).context("cannot write to stdout")
             }
-            Command::DataDir => writeln!(std::io::stdout(), "{}", env.data_dir().display())
-                .context("cannot write to stdout"),
         }
     }
 
@@ -191,7 +193,9 @@ impl Cli {
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal());
+            .with_ansi(has_colours(env))
+            // It would tell of a stderr that cannot be written to by writing to it, and panic.
+            .log_internal_errors(false);
         match format {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().init(),

@@ -10,11 +10,13 @@ use anyhow::Context;
 use clap::ValueEnum;
 use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
+use spechop_eval::write_whole;
 
 use crate::models::{
     ANY_ENCODER, Catalogue, Clients, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, EARLIER_ENCODER,
     FALLBACK_ENCODER, Pulled, Puller, Source, State, state,
 };
+use crate::output::stdout;
 
 /// Holds the name of the encoder that [`ANY_ENCODER`] came to, beside the models.
 const DEFAULT_ENCODER_FILE: &str = "default-encoder";
@@ -101,7 +103,7 @@ pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     match args.command {
         Command::Quantize(args) => quantize::run(args, data_dir),
         Command::Pull(args) => pull(&catalogue, &args, data_dir, Clients::default()),
-        Command::List(args) => list(&catalogue, &args, data_dir, &mut std::io::stdout().lock()),
+        Command::List(args) => list(&catalogue, &args, data_dir, &mut stdout()),
     }
 }
 
@@ -214,8 +216,7 @@ fn pull_encoder(
             "the encoder is {chosen} from now on, no longer {noted}: indexes that were built with that must be built again"
         );
     }
-    fs::write(&note, format!("{chosen}\n"))
-        .with_context(|| format!("cannot write {}", note.display()))?;
+    write_whole(&note, format!("{chosen}\n").as_bytes())?;
     Ok((chosen, pulled))
 }
 

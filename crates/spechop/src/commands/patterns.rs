@@ -2,8 +2,7 @@
 
 mod table;
 
-use std::fs::{self, File};
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,8 +10,9 @@ use spechop_draft::{
     MineOptions, PatternDrafter, Patterns, Segment, Trajectory, check, mine, read_bundle,
     read_trajectories, segments, trajectories,
 };
+use spechop_eval::write_whole;
 
-use crate::whole::write_whole;
+use crate::input;
 
 /// The arguments of `spechop patterns`.
 #[derive(Debug, clap::Args)]
@@ -132,8 +132,7 @@ fn mined(args: &MineArgs) -> anyhow::Result<String> {
     };
     let mined = mine(&trajectories, &options)?;
     let json = mined.patterns.to_json()?;
-    write_whole(&args.out, json.as_bytes())
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    write_whole(&args.out, json.as_bytes())?;
     let rows = mined.patterns.rows();
     if args.json {
         return table::mined_json(&mined.report, without_hops, json.len());
@@ -170,9 +169,7 @@ fn patterns(file: Option<&Path>) -> anyhow::Result<Patterns> {
     let Some(file) = file else {
         return Patterns::shipped().context("the patterns that come with the program");
     };
-    let json = fs::read_to_string(file)
-        .with_context(|| format!("cannot read the patterns {}", file.display()))?;
-    Patterns::from_json(&json).with_context(|| format!("{}", file.display()))
+    Patterns::from_json(&input::read(file)?).with_context(|| format!("{}", file.display()))
 }
 
 impl Sources {
@@ -180,7 +177,7 @@ impl Sources {
     fn trajectories(&self) -> anyhow::Result<(Vec<Trajectory>, usize)> {
         let (mut all, mut without_hops) = (Vec::new(), 0);
         for file in &self.trajectories {
-            let traces = read_trajectories(open(file)?);
+            let traces = read_trajectories(input::open(file)?);
             let traces = traces.with_context(|| format!("{}", file.display()))?;
             all.extend(traces.trajectories);
             without_hops += traces.without_hops;
@@ -195,7 +192,7 @@ impl Sources {
     fn segments(&self) -> anyhow::Result<Vec<Segment>> {
         let mut all = Vec::new();
         for file in &self.trajectories {
-            let traces = read_trajectories(open(file)?);
+            let traces = read_trajectories(input::open(file)?);
             let traces = traces.with_context(|| format!("{}", file.display()))?;
             let name = file.file_name().unwrap_or(file.as_os_str());
             all.extend(segments(&traces.trajectories, &name.to_string_lossy()));
@@ -208,14 +205,9 @@ impl Sources {
 }
 
 fn bundle(folder: &Path) -> anyhow::Result<Vec<Segment>> {
-    let questions = open(&folder.join("questions.jsonl"))?;
-    let stages = open(&folder.join("stages.jsonl"))?;
+    let questions = input::open(&folder.join("questions.jsonl"))?;
+    let stages = input::open(&folder.join("stages.jsonl"))?;
     read_bundle(questions, stages).with_context(|| format!("the bundle {}", folder.display()))
-}
-
-fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
-    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(BufReader::new(opened))
 }
 
 fn share(text: &str) -> Result<f64, &'static str> {

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::is_loopback;
 use spechop_server::Env;
+use spechop_types::{causes, innermost};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -35,18 +37,18 @@ pub(crate) struct ServerArgs {
     /// Speak TLS, and trust servers with a certificate of this authority (PEM)
     /// [default: the authorities of the system].
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
-    tls_ca: Option<PathBuf>,
+    pub(super) tls_ca: Option<PathBuf>,
     /// The name that the server's certificate must have, if it is not that of the address.
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
-    tls_name: Option<String>,
+    pub(super) tls_name: Option<String>,
     /// A certificate of our own (PEM), for servers that demand one.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = HEADING)]
-    tls_cert: Option<PathBuf>,
+    pub(super) tls_cert: Option<PathBuf>,
     /// The key of that certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = HEADING)]
-    tls_key: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
     /// The variable that holds the API key [default: SPECHOP_KEY, if it is set].
-    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", alias = "api-key-env", help_heading = HEADING)]
     key_env: Option<String>,
 }
 
@@ -60,8 +62,8 @@ pub(crate) fn key_may_go(address: &str, to: &Uri) -> anyhow::Result<()> {
     let is_tls = to.scheme_str() == Some("https");
     ensure!(
         is_said || is_here || is_tls,
-        "the API key would go to {address} in the clear: use https://{address} (`spechop ask` and its like: or \
-         --tls-ca), or say http://{address} if you trust the network in between"
+        "the API key would go to {address} in the clear: use https://{address} or --tls-ca, or say http://{address} \
+         if you trust the network in between"
     );
     Ok(())
 }
@@ -96,28 +98,39 @@ impl ServerArgs {
         Ok(InterceptedService::new(channel, key))
     }
 
-    fn key(&self, env: &Env) -> anyhow::Result<WithKey> {
-        let name = self.key_env.as_deref().unwrap_or(KEY_VARIABLE);
-        let key = match (env.secret(name), &self.key_env) {
-            (Some(key), _) => key,
-            (None, None) => return Ok(WithKey(None)),
+    /// The API key, if there is one.
+    pub(super) fn secret(&self, env: &Env) -> anyhow::Result<Option<SecretString>> {
+        match (env.secret(self.variable()), &self.key_env) {
             (None, Some(name)) => bail!("the variable {name} holds no API key"),
+            (key, _) => Ok(key),
+        }
+    }
+
+    /// The variable that holds the API key.
+    fn variable(&self) -> &str {
+        self.key_env.as_deref().unwrap_or(KEY_VARIABLE)
+    }
+
+    fn key(&self, env: &Env) -> anyhow::Result<WithKey> {
+        let Some(key) = self.secret(env)? else {
+            return Ok(WithKey(None));
         };
-        let value = format!("Bearer {}", secrecy::ExposeSecret::expose_secret(&key));
+        let name = self.variable();
+        let value = format!("Bearer {}", key.expose_secret());
         let mut value = MetadataValue::try_from(value)
             .map_err(|_| anyhow!("the variable {name} holds no API key: it has odd characters"))?;
         value.set_sensitive(true);
         Ok(WithKey(Some(value)))
     }
 
-    /// Where to connect, and whether by TLS.
-    fn endpoint(&self, has_key: bool) -> anyhow::Result<(Endpoint, bool)> {
+    /// The address with its scheme, and whether that is TLS.
+    pub(super) fn url(&self) -> anyhow::Result<(String, bool)> {
         let address = &self.addr;
         let wants_tls = [&self.tls_ca, &self.tls_cert]
             .iter()
             .any(|file| file.is_some())
             || self.tls_name.is_some();
-        let (uri, is_tls) = match address.split_once("://") {
+        Ok(match address.split_once("://") {
             None if wants_tls => (format!("https://{address}"), true),
             None => (format!("http://{address}"), false),
             Some(("https", _)) => (address.clone(), true),
@@ -128,7 +141,13 @@ impl ServerArgs {
             Some((scheme, _)) => {
                 bail!("`{scheme}` is not spoken: give the server as HOST:PORT or https://HOST:PORT")
             }
-        };
+        })
+    }
+
+    /// Where to connect, and whether by TLS.
+    fn endpoint(&self, has_key: bool) -> anyhow::Result<(Endpoint, bool)> {
+        let address = &self.addr;
+        let (uri, is_tls) = self.url()?;
         let mut endpoint = Endpoint::from_shared(uri)
             .with_context(|| format!("`{address}` is no HOST:PORT"))?
             .connect_timeout(CONNECT_TIME)
@@ -147,7 +166,7 @@ impl ServerArgs {
             let tls = self.tls()?;
             endpoint = endpoint
                 .tls_config(tls)
-                .map_err(|error| anyhow!("TLS cannot be set up: {}", reason(&error)))?;
+                .map_err(|error| anyhow!("TLS cannot be set up: {}", innermost(&error)))?;
         }
         Ok((endpoint, is_tls))
     }
@@ -155,7 +174,11 @@ impl ServerArgs {
     async fn connect(&self, endpoint: Endpoint, is_tls: bool) -> anyhow::Result<Channel> {
         let address = &self.addr;
         endpoint.connect().await.map_err(|error| {
-            let why = reason(&error);
+            if let Some(why) = certificate_trouble(&error) {
+                return anyhow!(why);
+            }
+            // What lies around it says only that something failed.
+            let why = innermost(&error);
             match is_tls {
                 _ if is_refused(&error) => anyhow!(
                     "no server answers at {address}: is it running? start it with `spechop serve`"
@@ -185,7 +208,8 @@ impl ServerArgs {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+/// The bytes of a file.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
@@ -197,21 +221,26 @@ fn is_refused(error: &tonic::transport::Error) -> bool {
     })
 }
 
-/// The innermost cause: what lies around it says only that something failed.
-fn reason(error: &(dyn Error + 'static)) -> String {
-    causes(error)
-        .last()
-        .map_or_else(String::new, |cause| cause.to_string())
-}
-
-/// The error, and what caused it.
-pub(super) fn causes<'a>(
-    error: &'a (dyn Error + 'static),
-) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), deeper)
-}
-
-fn deeper<'a>(error: &&'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    let error = *error;
-    error.source()
+/// Says that the server does not take the client's certificate, or its lack, if an alert of TLS tells so. In TLS 1.3 the
+/// handshake is over for the client by then, and HTTP/2 keeps only the words of the alert.
+pub(super) fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
+    let alert = causes(error).find_map(|cause| {
+        let said = cause.to_string();
+        let (_, alert) = said.split_once("received fatal alert: ")?;
+        let end = alert.find(|c: char| !c.is_ascii_alphanumeric());
+        alert.get(..end.unwrap_or(alert.len())).map(str::to_owned)
+    })?;
+    // If an authority has the right name and another key, the signature cannot be checked: DecryptError.
+    let is_unwanted = matches!(&*alert, "UnknownCA" | "DecryptError" | "AccessDenied")
+        || alert.contains("Certificate");
+    let what = match &*alert {
+        "CertificateRequired" => "wants a client certificate: name yours and its key".to_owned(),
+        _ if is_unwanted => {
+            format!(
+                "does not accept the client certificate ({alert}): name another one and its key"
+            )
+        }
+        _ => return None,
+    };
+    Some(format!("the server {what} with --tls-cert and --tls-key"))
 }

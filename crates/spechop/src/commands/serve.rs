@@ -12,6 +12,7 @@ use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::configured::ConfigArgs;
+use crate::output::stdout;
 
 /// The arguments of `spechop serve`.
 #[derive(Debug, clap::Args)]
@@ -101,7 +102,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
+    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
     let serving = app.reloading(reloading).serve(listener, shutdown);
     tokio::pin!(serving);
     loop {

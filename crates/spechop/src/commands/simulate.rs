@@ -1,13 +1,11 @@
 //! `spechop simulate`: the window on a virtual clock.
 
-use std::fs::File;
-use std::io::{BufReader, IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer};
 use spechop_sim::{
     Chances, Draw, InvalidTrace, Rules, Shape, Simulator, Trace, draft_chance, read_shapes,
@@ -18,6 +16,8 @@ use spechop_types::Chance;
 use spechop_window::{Policy, Width};
 
 use super::ahead::AheadArgs;
+use crate::bar::bar;
+use crate::input;
 
 /// The arguments of `spechop simulate`.
 #[derive(Debug, clap::Args)]
@@ -129,6 +129,12 @@ const DRAWN: [&str; 11] = [
 ];
 /// Most hops of a drawn question.
 const HOPS_MAX: usize = 10_000;
+/// Most questions that are drawn.
+const TRIALS_MAX: u64 = 1_000_000_000;
+/// Largest coefficient of variation. Beyond it hardly any time differs from 0, and a few make up the mean.
+const NU_MAX: f64 = 10.0;
+/// Most branches of one question.
+const BRANCHES_MAX: usize = 100_000;
 /// Questions between two looks at the progress bar.
 const PROGRESS_STEP: u64 = 4096;
 
@@ -192,14 +198,21 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
             let hops = traces.iter().flat_map(|trace| &trace.hops);
             let drafts = draft_chance(hops.map(|hop| hop.draft_held));
             let rules = rules(share_of_right(&traces), drafts);
+            let longest = traces.iter().map(|trace| trace.hops.len()).max();
+            check_branches(&rules, longest.unwrap_or(0))?;
             play(&rules, traces.len() as u64, traces.into_iter())
         }
         None => {
             anyhow::ensure!(args.trials > 0, "--trials must be at least 1");
+            anyhow::ensure!(
+                args.trials <= TRIALS_MAX,
+                "--trials must be at most {TRIALS_MAX}"
+            );
             let (draw, guess_chance) = draw(args)?;
             let traces = draw.traces(args.seed, args.trials);
             // Of drawn questions nothing is drafted.
             let rules = rules(guess_chance, Chance::EVEN);
+            check_branches(&rules, draw.hops_max())?;
             play(&rules, args.trials, traces)
         }
     };
@@ -240,11 +253,25 @@ fn share_of_right(traces: &[Trace]) -> f64 {
     right as f64 / guessed().count().max(1) as f64
 }
 
+/// Several guesses of each hop make a tree of branches. Only k bounds it.
+fn check_branches(rules: &[Rules], hops: usize) -> anyhow::Result<()> {
+    let hops_max = u32::try_from(hops).unwrap_or(u32::MAX);
+    for rules in rules.iter().filter(|rules| rules.width.get().is_none()) {
+        let guesses = rules.policy.guesses_max.get();
+        anyhow::ensure!(
+            guesses.saturating_pow(hops_max) <= BRANCHES_MAX,
+            "--guesses {guesses} on {hops} hops is more than {BRANCHES_MAX} branches at k = inf: give --k numbers"
+        );
+    }
+    Ok(())
+}
+
 /// Where drawn questions come from, and how many of their best guesses are right.
 fn draw(args: &Args) -> anyhow::Result<(Draw, f64)> {
     let [p, alpha, beta] = [args.p, args.alpha, args.beta].map(Option::unwrap_or_default);
     // It says which of them makes no sense.
     Setting::new(p, alpha, beta, args.nu)?;
+    anyhow::ensure!(args.nu <= NU_MAX, "--nu must be at most {NU_MAX}");
     let sharpness = args.sharpness.unwrap_or_default();
     for (flag, share) in [
         ("--missing", args.missing),
@@ -274,18 +301,18 @@ fn draw(args: &Args) -> anyhow::Result<(Draw, f64)> {
         later: args.later,
         sharpness: args.sharpness,
     };
-    let draw = Draw::new(chances, &shapes)
-        .context("alpha, beta or nu is too large or too small to draw times from")?;
+    let draw = Draw::new(chances, &shapes).context(
+        "alpha, beta, nu or the counts of the shapes are too large or too small to draw from",
+    )?;
     Ok((draw, chances.guess_chance()))
 }
 
 /// Reads a whole file, or says which line of it is wrong.
 fn read<T>(
     path: &Path,
-    lines: impl FnOnce(BufReader<File>) -> Result<T, InvalidTrace>,
+    lines: impl FnOnce(Box<dyn BufRead>) -> Result<T, InvalidTrace>,
 ) -> anyhow::Result<T> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    lines(BufReader::new(file))
+    lines(input::open(path)?)
         .map_err(in_one_line)
         .with_context(|| format!("in {}", path.display()))
 }
@@ -338,7 +365,10 @@ fn play(rules: &[Rules], count: u64, traces: impl Iterator<Item = Trace>) -> (u6
     let mut simulator = Simulator::new();
     let mut sums = vec![Sums::default(); rules.len()];
     let (mut questions, mut one) = (0, 0.0);
-    let bar = progress(count);
+    let bar = bar(
+        count,
+        "{bar:40} {pos}/{len} questions, {per_sec}, {eta} left",
+    );
     for trace in traces {
         let standard = simulator.run(&trace, Rules::paper(Width::STANDARD));
         one += standard.latency_ms;
@@ -365,15 +395,6 @@ fn play(rules: &[Rules], count: u64, traces: impl Iterator<Item = Trace>) -> (u6
     }
     bar.finish_and_clear();
     (questions, one, sums)
-}
-
-fn progress(count: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:40} {pos}/{len} questions, {per_sec}, {eta} left");
-    ProgressBar::new(count).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 impl FromStr for K {

@@ -13,14 +13,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use spechop_eval::curve_svg;
+use spechop_eval::{curve_svg, write_whole};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{GetBackendsRequest, GetTuningRequest, Options, Tuning, WhatIfRequest};
 use spechop_server::Env;
 
 use super::ask::refused;
 use super::reach::{Reached, ServerArgs};
-use crate::whole::write_whole;
+use crate::output::stdout;
 use advice::{Advice, advice};
 use curve::{Curve, Known};
 
@@ -71,15 +71,14 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         Some((curve, known)) => {
             if let Some(file) = &args.svg {
                 let svg = curve_svg(&curve.figure());
-                write_whole(file, svg.as_bytes())
-                    .with_context(|| format!("cannot write {}", file.display()))?;
+                write_whole(file, svg.as_bytes())?;
             }
             let width = args.width.unwrap_or_else(terminal_width);
             page(&curve, &advice(&curve, &known), usize::from(width))
         }
         None => nothing_known(args.speculator.as_deref()),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}", text.trim_end()).context("cannot write to stdout")
 }
 

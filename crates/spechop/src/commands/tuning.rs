@@ -14,6 +14,7 @@ use spechop_theory::{Interval, Setting};
 
 use super::ask::refused;
 use super::reach::ServerArgs;
+use crate::output::stdout;
 
 /// The arguments of `spechop tuning`.
 #[derive(Debug, clap::Args)]
@@ -146,7 +147,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         let played = played.map_err(|status| refused(&status))?.into_inner();
         known.push(of(tuning, played));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let shown = if args.json {
         let lines = known.iter().map(serde_json::to_string);
         let audit = audit.iter().map(serde_json::to_string);

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+pub(crate) use spechop_index::hex;
 
 use super::catalogue::ModelFile;
 
@@ -62,15 +63,6 @@ pub(crate) fn copy(
         total += read as u64;
         on_bytes(read as u64);
     }
-}
-
-/// Ends a hash as lower-case hexadecimal digits.
-pub(crate) fn hex(hasher: Sha256) -> String {
-    hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// Reads a whole file.

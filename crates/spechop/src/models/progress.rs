@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::catalogue::Package;
+use crate::bar::bar;
 
 /// The bar of one model. Dropping it clears the line.
 pub(crate) struct Bar {
@@ -15,16 +16,11 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar that stands at nothing.
     pub(crate) fn new(name: &str) -> Self {
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template(
+        let bar = bar(
+            0,
             "{prefix} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {msg}",
         );
-        // The template is a constant; were it broken, indicatif's own would do.
-        bar.set_style(
-            style
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("=> "),
-        );
+        bar.set_style(bar.style().progress_chars("=> "));
         bar.set_prefix(name.to_owned());
         Self {
             bar,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder, RECIPE_FILE, Recipe};
-use spechop_ports::Encoder;
+use spechop_ports::{Call, Encoder, TextKind};
 use spechop_server::model_note::{FileNote, ModelNote, compare_at};
 use tokio::time::Instant;
 
@@ -213,9 +213,10 @@ async fn encode(
     seconds: &mut f64,
 ) -> anyhow::Result<Vec<Vec<f32>>> {
     let started = Instant::now();
-    let vectors = encoder.encode_passages(texts.to_vec()).await?;
+    let (call, texts) = (Call::authoritative(), texts.to_vec());
+    let encoded = encoder.encode(&call, TextKind::Passage, texts).await?;
     *seconds += started.elapsed().as_secs_f64();
-    Ok(vectors)
+    Ok(encoded.vectors)
 }
 
 /// For those who have no corpus at hand: short and long, with names, numbers and other alphabets.

@@ -4,20 +4,19 @@
 //! ([`spechop_server::model_note`]): size, time of last change and hashes of each file. A file that is as it was
 //! then is not hashed again. A server compares the files with the same note.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use spechop_eval::write_whole;
 use spechop_server::model_note::{FileNote, ModelNote, NOTE};
 
 use super::catalogue::{Model, ModelFile};
 use super::digest;
 use super::parts::Parts;
-use crate::whole::write_whole;
 
 const ENCODER_FILE: &str = "encoder.toml";
 
@@ -122,12 +121,10 @@ pub(crate) fn write(dir: &Path, model: &Model) -> anyhow::Result<()> {
     let files = files.map(|file| FileNote::of(dir, &file.path, &file.sha256));
     let mut files = files.collect::<Result<Vec<_>, _>>()?;
     if let Some(settings) = model.encoder_toml()? {
-        let path = dir.join(ENCODER_FILE);
         let noted = match described(dir, &settings) {
             Some(noted) => Some(noted),
             None => {
-                replace(dir, &settings)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
+                write_whole(&dir.join(ENCODER_FILE), settings.as_bytes())?;
                 described(dir, &settings)
             }
         };
@@ -143,12 +140,6 @@ fn described(dir: &Path, settings: &str) -> Option<FileNote> {
     let noted = FileNote::of(dir, ENCODER_FILE, &sha256).ok()?;
     let found = fs::read(dir.join(ENCODER_FILE)).ok()?;
     (found == settings.as_bytes()).then_some(noted)
-}
-
-/// Puts the encoder's settings in place. Only under the lock of a pull.
-fn replace(dir: &Path, settings: &str) -> io::Result<()> {
-    write_whole(&dir.join(ENCODER_FILE), settings.as_bytes())?;
-    File::open(dir)?.sync_all()
 }
 
 /// Hashes a file, which must be that of the catalogue.

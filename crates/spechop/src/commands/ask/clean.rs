@@ -1,48 +1,13 @@
 //! Texts from outside, made fit for a terminal.
 
+use spechop_types::{is_invisible, one_line};
+
 /// A text on one line without characters that steer a terminal or cannot be seen: control characters
 /// become blanks, invisible characters (bidirectional marks, zero-width blanks, tags, variation
 /// selectors, fillers) disappear.
 pub(super) fn clean(text: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    visible
-        .split(|c: char| c.is_control() || c.is_whitespace())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// Whether the character is of Unicode's category Cf or has the property Default_Ignorable_Code_Point
-/// (Unicode 16.0).
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{600}'..='\u{605}'
-            | '\u{61c}'
-            | '\u{6dd}'
-            | '\u{70f}'
-            | '\u{890}'..='\u{891}'
-            | '\u{8e2}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{110bd}'
-            | '\u{110cd}'
-            | '\u{13430}'..='\u{1343f}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+    one_line(&visible)
 }
 
 #[cfg(test)]

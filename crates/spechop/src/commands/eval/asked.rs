@@ -4,11 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use spechop_eval::{AskedHop, Bundle, HopCounts, asked};
+use spechop_eval::{AskedHop, Bundle, HopCounts, asked, write_whole};
 use spechop_sim::Clock;
 
 use super::record::{Latency, latency};
-use crate::whole::write_whole;
 
 /// The arguments of `spechop eval questions`.
 #[derive(Debug, clap::Args)]
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
         Some(path) => {
             let mut lines = Vec::new();
             write(&mut lines, &hops)?;
-            write_whole(path, &lines).with_context(|| format!("cannot write {}", path.display()))
+            Ok(write_whole(path, &lines)?)
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The flags of `spechop eval simulate` by which somebody brings guesses and verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 use spechop_eval::{Brought, Bundle, Control, Injected, is_name, short_hash};
 
 use super::asked::counts;
+use crate::input;
 
 /// Flags that bring guesses and verdicts.
 #[derive(Debug, clap::Args)]
@@ -140,14 +141,10 @@ fn shown(file: &str) -> &str {
 
 /// The whole of it. A file of guesses is small, and its hash belongs to the run.
 fn bytes(file: &str) -> anyhow::Result<Vec<u8>> {
-    let read = match file {
-        "-" => {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
-        }
-        file => fs::read(file),
-    };
-    read.with_context(|| format!("cannot read {}", shown(file)))
+    let mut bytes = Vec::new();
+    let read = input::open(file.as_ref())?.read_to_end(&mut bytes);
+    read.with_context(|| format!("cannot read {}", shown(file)))?;
+    Ok(bytes)
 }
 
 fn part(file: &str, bytes: &[u8]) -> String {

@@ -84,6 +84,14 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         injected: args.inject.0,
         k_max: args.k_max,
     };
+    let [hops, untried] = recording.hops()?;
+    if untried > 0 {
+        writeln!(
+            output,
+            "of {hops} hops, {untried} were not guessed; they have the guesses of others"
+        )
+        .context(STDOUT)?;
+    }
     let (compared, chosen) = compare(&recording, wanted)?;
     let heading = "questions                      best fixed setting              RelLat  targets | chosen: RelLat  targets | k = 1";
     writeln!(output, "{heading}").context(STDOUT)?;

@@ -1,15 +1,15 @@
 //! `spechop eval decisions`: what the verifiers say of the guesses that runs have compared.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use spechop_eval::Run;
 use spechop_eval::decisions::{Decision, Quality, VERIFIERS, decisions, draw};
 use spechop_types::VerifierMode;
 
 use crate::commands::verify::verifiers;
+use crate::input;
 
 /// The arguments of `spechop eval decisions`.
 #[derive(Debug, clap::Args)]
@@ -58,11 +58,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         let sample = read(file)?;
         return print(args.json, &sample, |one| one.same, "a person", &mut output);
     }
-    let mut runs = Vec::with_capacity(args.runs.len());
-    for folder in &args.runs {
-        let run = Run::read(folder);
-        runs.push(run.with_context(|| format!("cannot read the run in {}", folder.display()))?);
-    }
+    let runs = super::runs(&args.runs)?;
     let found = decisions(&runs);
     ensure!(
         !found.is_empty(),
@@ -100,9 +96,8 @@ fn write(file: File, sample: &[Decision]) -> anyhow::Result<()> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<Decision>> {
-    let lines = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut sample = Vec::new();
-    for (at, line) in BufReader::new(lines).lines().enumerate() {
+    for (at, line) in input::open(file)?.lines().enumerate() {
         let whence = || format!("{}, line {}", file.display(), at + 1);
         let line = line.with_context(whence)?;
         if line.trim().is_empty() {

@@ -16,6 +16,7 @@ use super::parts::hashed;
 use super::steps::Steps;
 use crate::commands::index::encoder::Model;
 use crate::models::of_file;
+use crate::output::stdout;
 
 /// The arguments of `spechop eval fit-words`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +91,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
 }
 
 fn show(fit: &Fit) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let names: Vec<&str> = fit.sets.keys().map(String::as_str).collect();
     let cannot = "cannot write to stdout";
     writeln!(out, "weight  recall@5  {}", names.join("  ")).context(cannot)?;

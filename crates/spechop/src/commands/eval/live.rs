@@ -1,12 +1,12 @@
 //! `spechop eval live`: the same questions in several ways, over gRPC.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use spechop_eval::{
     Bundle, Failure, LiveOptions, Means, Progress, Question, Row, Run, RunInfo, RunWriter, Source,
     Summary, Variant, Wanted, commit, live, machine, probe,
@@ -17,8 +17,10 @@ use spechop_server::Env;
 use super::means;
 use super::questions::QuestionArgs;
 use super::variants::VariantArgs;
+use crate::bar::bar;
 use crate::commands::ask::seconds;
 use crate::commands::configured::name_value;
+use crate::output::stdout;
 
 /// The arguments of `spechop eval live`.
 #[derive(Debug, clap::Args)]
@@ -99,22 +101,29 @@ pub(super) async fn run(args: &Args, env: &Env) -> anyhow::Result<()> {
     let options = args.checked_options(&questions)?;
     let info = args.run_info(&options, &questions, env).await?;
     let (mut run, there) = RunWriter::open(&args.out, &info, &questions)?;
-    let bar = bar();
+    let bar = bar(0, TEMPLATE);
     let mut show = |progress: Progress| show(&bar, progress);
     let result = live(&options, &questions, &mut run, &there, &mut show).await;
     bar.finish_and_clear();
     let summary = result?;
     if summary.busy > 0 {
         eprintln!(
-            "the server was too busy for a question {} times: it takes fewer at once than --concurrency says, \
-             and the latencies are those of fewer",
+            "the server was too busy for a question, or had it wait in line, {} times: it takes fewer at once than \
+             --concurrency says, and the latencies are those of fewer",
             summary.busy
+        );
+    }
+    if summary.fewer > 0 {
+        eprintln!(
+            "{} answers were asked for while fewer questions were left than --concurrency says: their latencies \
+             are those of fewer",
+            summary.fewer
         );
     }
     if !summary.failures.is_empty() {
         bail!(unanswered(&summary));
     }
-    let mut output = std::io::stdout();
+    let mut output = stdout();
     print_means(&options, &Run::read(&args.out)?, &mut output)?;
     let (rows, dir) = (summary.there + summary.added, args.out.display());
     let added = summary.added;
@@ -244,14 +253,6 @@ fn unanswered(summary: &Summary) -> String {
     )
 }
 
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template(TEMPLATE);
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 const TEMPLATE: &str = "{bar:40} {pos}/{len} answers, {per_sec}, {eta} left{msg}";
 
 fn show(bar: &ProgressBar, progress: Progress) {
@@ -305,11 +306,6 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_has_a_template_that_can_be_read() {
-        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
-    }
-
-    #[test]
     fn what_was_not_answered_is_named() {
         let failure = |n: usize| Failure {
             id: format!("q{n}"),
@@ -321,8 +317,8 @@ mod tests {
         let summary = Summary {
             there: 1,
             added: 2,
-            busy: 0,
             failures: (0..7).map(failure).collect(),
+            ..Summary::default()
         };
         let said = unanswered(&summary);
         assert!(

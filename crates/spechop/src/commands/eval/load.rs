@@ -3,20 +3,22 @@
 mod questions;
 mod shown;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use spechop_eval::load::{LoadClient, LoadOptions, LoadProgress, LoadSetting, Shape, load};
 use spechop_proto::ANSWER_BYTES_MAX;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::Env;
 
+use crate::bar::bar;
 use crate::commands::ask::seconds;
 use crate::commands::reach::{ServerArgs, WithKey};
 use crate::commands::serve::shutdown_signal;
+use crate::output::stdout;
 use shown::Run;
 
 /// The arguments of `spechop eval load`.
@@ -116,7 +118,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         let client = SpecHopClient::new(args.server.reach(env).await?);
         clients.push(client.max_decoding_message_size(ANSWER_BYTES_MAX));
     }
-    let bar = bar();
+    let bar = bar(0, TEMPLATE);
     let mut show = |progress: LoadProgress| show(&bar, progress);
     let stop = shutdown_signal()?;
     let loaded = load(&clients, &options, &questions, stop, &mut show).await;
@@ -131,7 +133,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         seed: args.seed,
         command: super::command(env),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let text = if args.json {
         serde_json::to_string_pretty(&run)?
     } else {
@@ -179,14 +181,6 @@ fn at_least_nothing(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template(TEMPLATE);
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 const TEMPLATE: &str = "{bar:40} {msg}";
 
 fn show(bar: &ProgressBar, progress: LoadProgress) {
@@ -208,14 +202,4 @@ fn show(bar: &ProgressBar, progress: LoadProgress) {
     bar.set_message(format!(
         "{answered} answered, {failed} failed, {in_flight} under way, {waits}"
     ));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bar_has_a_template_that_can_be_read() {
-        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
-    }
 }

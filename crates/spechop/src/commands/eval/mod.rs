@@ -21,7 +21,13 @@ mod steps;
 mod variants;
 mod web;
 
+use std::path::PathBuf;
+
+use anyhow::Context;
+use spechop_eval::Run;
 use spechop_server::Env;
+
+use crate::output::stdout;
 
 /// The arguments of `spechop eval`.
 #[derive(Debug, clap::Args)]
@@ -74,19 +80,28 @@ impl Args {
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Record(args) => record::run(args, env).await,
-        Command::Questions(args) => asked::run(&args, std::io::stdout().lock()),
-        Command::Simulate(args) => simulate::run(&args, env, std::io::stdout().lock()),
-        Command::Choose(args) => choose::run(&args, std::io::stdout().lock()),
+        Command::Questions(args) => asked::run(&args, stdout()),
+        Command::Simulate(args) => simulate::run(&args, env, stdout()),
+        Command::Choose(args) => choose::run(&args, stdout()),
         Command::Live(args) => live::run(&args, env).await,
         Command::Load(args) => Box::pin(load::run(*args, env)).await,
         Command::Scripted(args) => Box::pin(scripted::run(args)).await,
         Command::Replay(args) => Box::pin(replay::run(args)).await,
-        Command::Report(args) => report::run(&args, std::io::stdout().lock()),
-        Command::Decisions(args) => decisions::run(&args, std::io::stdout().lock()),
+        Command::Report(args) => report::run(&args, stdout()),
+        Command::Decisions(args) => decisions::run(&args, stdout()),
         Command::FitWords(args) => fit_words::run(args, env).await,
         Command::Retrieval(args) => retrieval::run(args, env).await,
         Command::Web(args) => web::run(args).await,
     }
+}
+
+/// Reads the runs in these folders.
+fn runs(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
+    let read = |folder: &PathBuf| {
+        let run = Run::read(folder);
+        run.with_context(|| format!("cannot read the run in {}", folder.display()))
+    };
+    folders.iter().map(read).collect()
 }
 
 /// This command, as it can be written again: elsewhere the data folder is another one.

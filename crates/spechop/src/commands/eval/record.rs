@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use spechop_eval::{
     Bundle, BundleInfo, Injected, LeftOut, Parts, RecordEvent, Recorder, Variant, commit, machine,
 };
@@ -15,6 +15,7 @@ use spechop_server::{Env, Toolbox};
 use super::parts;
 use super::questions::QuestionArgs;
 use super::variants::{VariantArgs, injected};
+use crate::bar::bar;
 use crate::commands::configured::{ConfigArgs, name_value};
 
 /// The arguments of `spechop eval record`.
@@ -93,7 +94,10 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let before = bundle.len();
     // Fixed prompts are read and buffers taken before anything is measured.
     recorder.warm_up(&bundle).await;
-    let bar = bar(questions.len() as u64);
+    let bar = bar(
+        questions.len() as u64,
+        "{bar:30} {pos}/{len} questions, {eta} left; {wide_msg}",
+    );
     let mut tell = |event: RecordEvent<'_>| say(&bar, &event);
     let recording = recorder.record_all(&mut bundle, &variants, &latencies, &mut tell);
     let left_out = recording.await?;
@@ -235,10 +239,4 @@ fn whole(mut left_out: Vec<LeftOut>, of: usize) -> anyhow::Result<()> {
         "{} of {of} questions are not whole, {id} among them{others}; the same command tries them again",
         more + 1,
     )))
-}
-
-fn bar(questions: u64) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{bar:30} {pos}/{len} questions, {eta} left; {wide_msg}");
-    ProgressBar::new(questions).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

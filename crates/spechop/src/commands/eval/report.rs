@@ -1,13 +1,11 @@
 //! `spechop eval report`: tables and figures of runs.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use spechop_eval::{Run, report};
-
-use crate::whole::write_whole;
+use spechop_eval::{report, write_whole};
 
 /// The arguments of `spechop eval report`.
 #[derive(Debug, clap::Args)]
@@ -34,11 +32,7 @@ Example:
 
 /// Reads the runs, and writes the page and the Markdown.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
-    let mut runs = Vec::with_capacity(args.runs.len());
-    for folder in &args.runs {
-        let run = Run::read(folder);
-        runs.push(run.with_context(|| format!("cannot read the run in {}", folder.display()))?);
-    }
+    let runs = super::runs(&args.runs)?;
     let report = report(&runs)?;
     let out = &args.out;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -46,16 +40,14 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         ("report.html", &report.html),
         ("report.md", &report.markdown),
     ] {
-        let path = out.join(name);
-        write_whole(&path, text.as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_whole(&out.join(name), text.as_bytes())?;
     }
     eprintln!(
         "{} and report.md beside it",
         out.join("report.html").display()
     );
     if args.json {
-        serde_json::to_writer(&mut output, &report.data)?;
+        serde_json::to_writer(&mut output, &report.data).map_err(io::Error::from)?;
         writeln!(output)?;
     }
     for warning in &report.data.warnings {

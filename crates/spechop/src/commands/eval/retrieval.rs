@@ -20,6 +20,7 @@ use super::questions::dataset;
 use super::steps::Steps;
 use crate::commands::configured::name_value;
 use crate::commands::index::encoder::Model;
+use crate::output::stdout;
 
 /// The arguments of `spechop eval retrieval`.
 #[derive(Debug, clap::Args)]
@@ -86,11 +87,14 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let listed = read_ids(&args.held_out, args.dataset, None)?;
     let held_out = all.iter().filter(|one| listed.contains(&one.id)).cloned();
     let held_out: Vec<LookUps> = held_out.collect();
+    let encoder = args.model.clone().open(env).await?;
     let weight = match &args.fit {
-        Some(path) => Some(read_fit(path, &sha256(&args.held_out)?)?.weight),
+        Some(path) => {
+            let fit = read_fit(path, &sha256(&args.held_out)?, encoder.fingerprint())?;
+            Some(fit.weight)
+        }
         None => None,
     };
-    let encoder = args.model.clone().open(env).await?;
     let index = Arc::new(PassageIndex::open_verified(&args.index)?);
     let mut measurement = Measurement::new(encoder, &index)?;
     if let Some(weight) = weight {
@@ -158,7 +162,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         command: super::command(env),
     };
     let report = keep(&args.out, &info, &all, &rows)?;
-    let written = std::io::stdout().write_all(report.as_bytes());
+    let written = stdout().write_all(report.as_bytes());
     written.context("cannot write to stdout")
 }
 

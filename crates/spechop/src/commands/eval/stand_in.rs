@@ -12,6 +12,7 @@ use spechop_server::config::{Config, SpeculatorKind, Written};
 use spechop_server::{App, Bare, Env, Toolbox};
 
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
+use crate::output::stdout;
 
 /// The speculators that stand-ins are offered as.
 pub(super) const SPECULATORS: [&str; 3] = ["hot", "index", "llm"];
@@ -112,7 +113,7 @@ pub(super) async fn serve(config: Config, parts: Parts, listen: SocketAddr) -> a
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
+    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
     let served = App::with_toolbox(config, toolbox).serve(listener, shutdown);
     // It is large, and those who await it would be, too.
     Ok(Box::pin(served).await?)

@@ -10,6 +10,7 @@ use spechop_eval::web::{Latency, Web, WebOptions, on_loopback};
 
 use super::variants::milliseconds;
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
+use crate::output::stdout;
 
 /// The arguments of `spechop eval web`.
 #[derive(Debug, clap::Args)]
@@ -98,7 +99,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    writeln!(std::io::stdout(), "ready on {address}").context("cannot write to stdout")?;
+    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
     // Pages without end must not hold the end up.
     tokio::select! {
         served = web.serve(listener) => served.context("the web has ended"),

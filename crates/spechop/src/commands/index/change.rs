@@ -1,9 +1,7 @@
 //! `spechop index add` and `spechop index remove`.
 
-use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use indicatif::HumanBytes;
 use spechop_index::{Addition, Changed, remove};
 use spechop_server::Env;
@@ -13,6 +11,7 @@ use super::build::{Corpus, complain, of_entries};
 use super::display::Display;
 use super::encoder::Model;
 use super::{hot_rows, runtime, say};
+use crate::input;
 
 /// The arguments of `spechop index add`.
 #[derive(Debug, clap::Args)]
@@ -78,16 +77,7 @@ pub(super) fn add(args: AddArgs, env: &Env) -> anyhow::Result<()> {
 pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     let mut ids = args.id.clone();
     if let Some(path) = &args.ids {
-        let mut text = String::new();
-        let read = match path.as_os_str() == "-" {
-            true => stdin().lock().read_to_string(&mut text),
-            false => std::fs::read_to_string(path).map(|read| {
-                text = read;
-                text.len()
-            }),
-        };
-        read.with_context(|| format!("cannot read {}", path.display()))?;
-        ids.extend(ids_in(&text));
+        ids.extend(ids_in(&input::read(path)?));
     }
     let changed = remove(&args.dir, &ids)?;
     if !changed.unknown.is_empty() {
@@ -103,9 +93,9 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     report(&args.dir, &changed, args.json)
 }
 
-/// One a line. Some editors begin a file with a mark of its encoding, which is part of no id.
+/// One a line.
 fn ids_in(text: &str) -> impl Iterator<Item = String> {
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty()).map(str::to_owned)
 }
 
@@ -135,8 +125,8 @@ mod tests {
     fn ids_stand_one_a_line() {
         for (text, ids) in [
             ("a\nb c\n", &["a", "b c"][..]),
-            ("\u{feff}a\r\n\r\n b \n", &["a", "b"]),
-            ("\u{feff}\n", &[]),
+            ("a\r\n\r\n b \n", &["a", "b"]),
+            ("\n", &[]),
         ] {
             assert_eq!(ids_in(text).collect::<Vec<_>>(), ids, "{text:?}");
         }

@@ -18,6 +18,8 @@ use anyhow::Context;
 use serde::Serialize;
 use spechop_server::Env;
 
+use crate::output::stdout;
+
 /// The arguments of `spechop index`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -95,6 +97,6 @@ fn say(json: bool, value: &impl Serialize, sentence: &str) -> anyhow::Result<()>
     } else {
         sentence.to_owned()
     };
-    writeln!(std::io::stdout().lock(), "{line}")?;
+    writeln!(stdout(), "{line}")?;
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! `spechop index push`: fills a collection of Qdrant from an index.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use tokio::time::Instant;
 
 use super::display::Display;
 use super::{runtime, say};
+use crate::input;
 
 /// The arguments of `spechop index push`.
 #[derive(Debug, clap::Args)]
@@ -129,10 +129,8 @@ fn settings(args: &Args) -> anyhow::Result<CollectionSettings> {
     let mut settings = match &args.settings {
         None => CollectionSettings::default(),
         Some(path) => {
-            let shown = path.display();
-            let json = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-            let wrong = || format!("{shown} holds no settings of a collection");
-            CollectionSettings::parse(&json).with_context(wrong)?
+            let wrong = || format!("{} holds no settings of a collection", path.display());
+            CollectionSettings::parse(&input::read(path)?).with_context(wrong)?
         }
     };
     settings.shard_number = args.shards.or(settings.shard_number);
@@ -173,7 +171,7 @@ mod tests {
     fn flags_go_before_the_file_of_settings() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("settings.json");
-        fs::write(
+        std::fs::write(
             &file,
             r#"{"shard_number": 2, "write_consistency_factor": 1}"#,
         )
@@ -188,7 +186,7 @@ mod tests {
             CollectionSettings::default()
         );
 
-        fs::write(&file, r#"{"shards": 2}"#).unwrap();
+        std::fs::write(&file, r#"{"shards": 2}"#).unwrap();
         let error = settings(&parsed(&line)).unwrap_err();
         assert!(format!("{error:#}").contains("settings.json"), "{error:#}");
         assert!(format!("{error:#}").contains("`shards`"), "{error:#}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use spechop_index::{Found, search};
 use spechop_server::Env;
-use spechop_server::config::{LexicalWeight, default_index_dir};
+use spechop_server::config::{LexicalWeight, served_index_dir};
 
 use super::encoder::Model;
 use super::{runtime, say};
@@ -15,7 +15,8 @@ use super::{runtime, say};
 pub(super) struct Args {
     /// The query.
     query: String,
-    /// The folder of the index [default: indexes/default in the data folder].
+    /// The folder of the index [default: indexes/default in the data folder; if there is none, that of
+    /// `make demo`, indexes/demo].
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// At most so many passages.
@@ -34,7 +35,7 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let dir = args.index.clone();
-    let dir = dir.unwrap_or_else(|| default_index_dir(&env.data_dir()));
+    let dir = dir.unwrap_or_else(|| served_index_dir(&env.data_dir()));
     let runtime = runtime()?;
     let encoder = runtime.block_on(args.model.open(env))?;
     let found = search(&dir, encoder, &args.query, args.limit, args.lexical_weight);

@@ -11,6 +11,7 @@ use spechop_index::{Reading, sample};
 
 use crate::commands::runtime;
 use crate::models::quantised::{Compared, Folder, SENTENCES};
+use crate::output::stdout;
 
 /// The arguments of `spechop models quantize`.
 #[derive(Debug, clap::Args)]
@@ -136,7 +137,7 @@ impl Summary<'_> {
             true => serde_json::to_string(self)?,
             false => self.sentences(),
         };
-        writeln!(std::io::stdout().lock(), "{line}")?;
+        writeln!(stdout(), "{line}")?;
         Ok(())
     }
 

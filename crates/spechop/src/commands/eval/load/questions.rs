@@ -1,13 +1,13 @@
 //! The questions of a load run.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
-use flate2::bufread::MultiGzDecoder;
+use anyhow::{bail, ensure};
 use serde::Deserialize;
 use spechop_types::QUESTION_BYTES_MAX;
+
+use crate::input;
 
 /// Questions of `make demo`; `eval/datasets/2wikimultihopqa/demo_questions.jsonl` has them with their passages.
 const DEMO: [&str; 3] = [
@@ -27,20 +27,12 @@ pub(super) fn of_the_demo() -> Vec<String> {
     DEMO.map(str::to_owned).to_vec()
 }
 
-/// A question a line: its text, or a JSON object that holds it. Blank lines and those that begin with `#`
-/// are passed over.
+/// A question a line: its text, or a JSON object that holds it. Blank lines, those that begin with `#`, and
+/// questions that stood there before are passed over.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let mut text = String::new();
-    let mut file = BufReader::new(file);
-    let is_packed = path.extension().is_some_and(|ending| ending == "gz");
-    let read = match is_packed {
-        true => MultiGzDecoder::new(file).read_to_string(&mut text),
-        false => file.read_to_string(&mut text),
-    };
-    read.with_context(|| format!("cannot read {name}"))?;
-    let mut questions = Vec::new();
+    let text = input::read(path)?;
+    let (mut questions, mut seen) = (Vec::new(), HashSet::new());
     for (at, line) in (1..).zip(text.lines().map(str::trim)) {
         let question = match line {
             "" => continue,
@@ -55,7 +47,9 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<String>> {
             question.len() <= QUESTION_BYTES_MAX,
             "line {at} of {name} is too long: a question has at most {QUESTION_BYTES_MAX} bytes"
         );
-        questions.push(question);
+        if seen.insert(question.clone()) {
+            questions.push(question);
+        }
     }
     ensure!(!questions.is_empty(), "there is no question in {name}");
     Ok(questions)
@@ -79,17 +73,14 @@ mod tests {
 
     #[test]
     fn lines_are_questions() {
-        let text = "# mine\nWho is it?\n\n  {\"question\": \"Where?\", \"answer\": \"there\"}\n";
+        let text = "# mine\nWho is it?\n\nWho is it?\n  {\"question\": \"Where?\", \"answer\": \"there\"}\n";
         assert_eq!(
             of("q.txt", text.as_bytes()).unwrap(),
             ["Who is it?", "Where?"]
         );
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(text.as_bytes()).unwrap();
-        assert_eq!(
-            of("q.jsonl.gz", &packed.finish().unwrap()).unwrap().len(),
-            2
-        );
+        assert_eq!(of("q.jsonl", &packed.finish().unwrap()).unwrap().len(), 2);
     }
 
     #[test]

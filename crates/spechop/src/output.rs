@@ -1,0 +1,90 @@
+//! Results, errors and colours of every command.
+
+use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
+use std::process::ExitCode;
+
+use spechop_server::Env;
+
+/// The exit code by which a shell tells that SIGPIPE has ended a program: 128, and the number of the signal.
+const AFTER_SIGPIPE: u8 = 128 + 13;
+
+/// Nobody reads standard output any more. The broken pipe of a connection is another matter.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads standard output any more")]
+struct Unread;
+
+/// Standard output. Its errors tell whether its reader is gone, as `head -1` is after the first line.
+pub(crate) struct Output(Stdout);
+
+/// Standard output, for every command.
+pub(crate) fn stdout() -> Output {
+    Output(io::stdout())
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(told)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(told)
+    }
+}
+
+/// Whether stderr may be coloured.
+pub(crate) fn has_colours(env: &Env) -> bool {
+    colours(io::stderr().is_terminal(), env)
+}
+
+/// A terminal has colours, unless somebody objects as no-color.org says.
+fn colours(is_terminal: bool, env: &Env) -> bool {
+    is_terminal && env.get("NO_COLOR").is_none()
+}
+
+fn told(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => io::Error::new(ErrorKind::BrokenPipe, Unread),
+        _ => error,
+    }
+}
+
+/// Says why a command failed, in one line, and how the program ends. It ends in silence if nobody reads its output, as
+/// programs do that SIGPIPE ends.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    if is_unread(error) {
+        return ExitCode::from(AFTER_SIGPIPE);
+    }
+    // Nobody sees it if stderr is closed.
+    let _ = writeln!(io::stderr(), "spechop: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn is_unread(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        let told = cause.and_then(io::Error::get_ref);
+        told.is_some_and(|told| told.is::<Unread>())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_and_for_those_who_want_them() {
+        let nobody = Env::default();
+        let somebody = Env::from_iter([("NO_COLOR", "1")]);
+        assert!(colours(true, &nobody) && !colours(false, &nobody));
+        assert!(!colours(true, &somebody));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_is_no_reader_that_is_gone() {
+        let broken = || io::Error::from(ErrorKind::BrokenPipe);
+        for (error, is_unread) in [(broken(), false), (told(broken()), true)] {
+            let error = anyhow::Error::new(error).context("cannot write");
+            assert_eq!(super::is_unread(&error), is_unread);
+        }
+    }
+}
