@@ -20,9 +20,7 @@ import math
 import os
 import random
 import struct
-import subprocess
 import sys
-import threading
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +35,7 @@ from tokenizers import Tokenizer
 
 import asyncio_reference as reference
 from circumstances import circumstances
-from million import cpu_s
+from million import Server, cpu_s
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from train.runtime import cpu_options  # noqa: E402
@@ -357,19 +355,6 @@ def piece(text: str) -> str:
     return plain(text)[:PIECE_CHARS].rstrip()
 
 
-def start(spechop, keys):
-    """A server of ours, and its address. What the runs before it have learnt it does not know."""
-    command = [spechop, "serve", "--config", str(ROOT / "deploy/demo.toml"), "--listen", "127.0.0.1:0"]
-    command += [word for pair in keys for word in ("--set", pair)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for line in server.stdout:
-        if line.startswith("ready on "):
-            # Nobody reads what it logs from here on.
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            return server, line.split()[-1]
-    sys.exit(f"the server did not start: {server.stderr.read()[-2000:]}")
-
-
 def main() -> None:
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "spechop"
     data = Path(os.environ.get("SPECHOP_DATA_DIR") or data)
@@ -390,21 +375,20 @@ def main() -> None:
         sys.exit(f"{len(records)} questions in {args.dataset}, and {wanted} are needed: give fewer --batches")
     questions = [record["question"] for record in records[:wanted]]
     args.out.mkdir(parents=True, exist_ok=True)
-    keys = [f"index.dir={args.index.resolve()}", "speculator.kind=hot", f"speculator.passages={GUESS_PASSAGES}"]
-    keys += [f"question.passages={PASSAGES}", f"question.hop_budget={HOPS_MAX}"]
-    # What the peer does not do: mix words with vectors, and withhold an answer.
-    keys += ["index.lexical_weight=0", "question.confidence_min=0"]
+    settings = {
+        "question.verifier": "exact", "question.passages": PASSAGES, "question.hop_budget": HOPS_MAX,
+        "index.dir": args.index.resolve(), "speculator.kind": "hot", "speculator.passages": GUESS_PASSAGES,
+        # What the peer does not do: mix words with vectors, and withhold an answer.
+        "index.lexical_weight": 0, "question.confidence_min": 0,
+    }
     run = circumstances()
-    server, address = start(args.spechop, keys)
-    try:
-        sides = {"server": Ours(args.spechop, address, server.pid), "peer": Peer(Tools(args.models, args.index))}
+    with Server(args.spechop, settings) as server:
+        ours = Ours(args.spechop, server.address, server.process.pid)
+        sides = {"server": ours, "peer": Peer(Tools(args.models, args.index))}
         for side in sides.values():
             # What is done once for all is done before anything is measured.
             asyncio.run(measure(side, [WARM_UP], max(WIDTHS), 1))
         cells = asyncio.run(compare(sides, questions, args.batches))
-    finally:
-        server.terminate()
-        server.wait()
     result = {
         **run,
         "versions": {"xllamacpp": xllamacpp.__version__, "onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__},

@@ -7,7 +7,7 @@ One server, the embedded default that drafts if that pays, nothing injected: eve
 16 and 64, at k = 1, 3 and auto. The ways take turns: in each turn every way asks a block of questions of its own, and in the
 end each has asked each block. At least four other blocks lie between a block and the same one again, which is more than the
 server keeps of what it has encoded, so nobody finds the way paved by another. Before that the tuner learns from a block that
-is not asked again.
+is not asked again. A block begins with so many at a time and runs empty at its end: the table says how many it were on average.
 
 A machine that is shared runs faster and slower from block to block. So the processor's time of the server is noted, too: what
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
@@ -28,7 +28,7 @@ WAYS = ("1", "3", "auto")
 BLOCKS = 6
 DRAWS = 2000
 AT_ONCE = (8, 16, 64)
-# `eval live` asks a question to see whether the server is there, and one to warm it, both at k = 1.
+# `eval live` asks a question at k = 1 to see whether the server is there, and one to warm it, in the way of the block.
 UNCOUNTED = 2
 
 
@@ -82,8 +82,8 @@ class Bench:
 
 def as_table(found: dict, block: int) -> str:
     lines = [
-        "| at once | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| at once | under way, mean | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
         first = None
@@ -91,6 +91,8 @@ def as_table(found: dict, block: int) -> str:
             blocks = len(cell["blocks_s"])
             rate = blocks * block / sum(cell["blocks_s"])
             computed = sum(cell["cpu_s"]) / (blocks * (block + UNCOUNTED))
+            # Little's law: a block begins full and runs empty at its end.
+            under_way = sum(cell["questions_s"]) / sum(cell["blocks_s"])
             slowest = p99(cell["questions_s"])
             of_first = "1"
             if first:
@@ -98,7 +100,7 @@ def as_table(found: dict, block: int) -> str:
                 of_first = f"{slowest / first[2]:.3f} ({low:.3f} to {high:.3f})"
             first = first or (rate, computed, slowest)
             lines.append(
-                f"| {at_once} | {way} | {rate:.3f} | {rate / first[0]:.3f} | {computed:.3f} | {computed / first[1]:.3f} "
+                f"| {at_once} | {under_way:.1f} | {way} | {rate:.3f} | {rate / first[0]:.3f} | {computed:.3f} | {computed / first[1]:.3f} "
                 f"| {statistics.median(cell['questions_s']):.2f} | {slowest:.2f} | {of_first} |"
             )
     return "\n".join(lines)

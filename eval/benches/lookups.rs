@@ -15,7 +15,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -25,11 +24,11 @@ use spechop_eval::dataset::passages;
 use spechop_eval::web::{Latency, Web, WebOptions};
 use spechop_eval::{Dataset, load};
 use spechop_ports::{Call, Encoder, Retriever, SearchFailure, SearchProvider, SearchResult};
-use spechop_testkit::{Alike, assets};
+use spechop_testkit::{TextVectors, assets};
+use spechop_types::ms;
+use spechop_web::WebRetriever;
 use spechop_web::page::{HttpPageReader, PageOptions};
-use spechop_web::search::Searxng;
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::{Endpoint, WebRetriever};
+use spechop_web::search::{EngineKind, SearchEngine};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -41,7 +40,7 @@ const PASSAGES: usize = 5;
 
 /// Notes when each search has ended, by its query.
 struct Noting {
-    searxng: Searxng,
+    searxng: Arc<dyn SearchProvider>,
     ended: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -62,7 +61,7 @@ impl SearchProvider for Noting {
         self.searxng.name()
     }
 
-    async fn search_as_they_come(
+    async fn search_streaming(
         &self,
         call: &Call,
         query: &str,
@@ -95,12 +94,13 @@ async fn over(broken: f64, encoder: Arc<dyn Encoder>) -> (WebRetriever, Arc<Noti
         ..WebOptions::default()
     };
     tokio::spawn(Web::new(corpus, options).serve(listener));
-    let searxng = SearxngOptions {
-        endpoint: Endpoint::new("searxng", format!("http://{address}")),
-        ..SearxngOptions::default()
-    };
+    let mut searxng = SearchEngine::new(EngineKind::Searxng {
+        engines: None,
+        language: None,
+    });
+    searxng.endpoint.base_url = format!("http://{address}");
     let search = Arc::new(Noting {
-        searxng: Searxng::new(&searxng).unwrap(),
+        searxng: searxng.open().unwrap(),
         ended: Mutex::default(),
     });
     let pages = PageOptions {
@@ -123,10 +123,6 @@ async fn look_up(web: &WebRetriever, query: &str) -> (f64, usize) {
     let started = Instant::now();
     let found = web.retrieve(&Call::authoritative(), query, PASSAGES).await;
     (ms(started.elapsed()), found.map_or(0, |found| found.len()))
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// Nearest rank.
@@ -171,8 +167,7 @@ async fn at_once(encoder: Arc<dyn Encoder>, queries: &[String]) {
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if spechop_testkit::bench_arguments().is_none() {
         return;
     }
     let questions = load(Dataset::Wiki, &[shipped("questions.jsonl.gz")]).unwrap();
@@ -196,7 +191,10 @@ fn main() {
     let all = !std::env::args().any(|argument| argument == "at-once");
     println!("search and slowest page {MEAN_MS} ms by script, sigma {SIGMA_MS} ms; 5 pages");
     for (name, encoder) in [
-        ("ranked for nothing", Arc::new(Alike) as Arc<dyn Encoder>),
+        (
+            "ranked for nothing",
+            Arc::new(TextVectors::alike()) as Arc<dyn Encoder>,
+        ),
         ("ranked by the encoder", Arc::new(real)),
     ] {
         println!("{name}");

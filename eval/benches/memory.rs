@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_eval::{Dataset, Row, load};
-use spechop_ports::{Call, Encoder, GuessRequest, PortError, Speculator};
+use spechop_ports::{Call, Encoded, Encoder, GuessRequest, PortError, Speculator, TextKind};
 use spechop_speculate::{Memory, MemoryOptions};
 use spechop_testkit::assets;
 use spechop_types::{CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
@@ -60,8 +60,13 @@ impl Encoder for Once {
         Ok(vector)
     }
 
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        self.encoder.encode_passages(texts).await
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        self.encoder.encode(call, kind, texts).await
     }
 }
 
@@ -188,8 +193,7 @@ async fn compare(dataset: Dataset, encoder: &Arc<Once>) {
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, without the flag; it is no test.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if spechop_testkit::bench_arguments().is_none() {
         return;
     }
     let options = EncoderOptions::new(assets::onnxruntime());

@@ -128,7 +128,7 @@ impl Bundle {
         }
         let (stages, length) = read_log(&dir.join(STAGES), |stage: &Stage| {
             let sound = stage.is_sound().then_some(());
-            sound.ok_or("its output is not of its stage, or its time is none")
+            sound.ok_or("its output is not of its stage, or its time or a confidence cannot be")
         })?;
         let bundle = Self {
             info,

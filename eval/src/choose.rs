@@ -98,6 +98,19 @@ pub struct Recording<'a> {
 }
 
 impl Recording<'_> {
+    /// All hops, and those that the speculator was not asked about: these are played with the guesses of
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The first stage of the sequential agent that is missing.
+    pub fn hops(&self) -> Result<[usize; 2], MissingStage> {
+        let pasts = self.pasts()?;
+        let hops = || pasts.iter().flat_map(|past| &past.hops);
+        let untried = hops().filter(|hop| !hop.knows_guess());
+        Ok([hops().count(), untried.count()])
+    }
+
     fn pasts(&self) -> Result<Vec<Past>, MissingStage> {
         let mut clock = Clock::new();
         let questions = self.bundle.questions().iter();

@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
+use spechop_types::QUESTION_BYTES_MAX;
 
 use crate::{Dataset, Question};
 
@@ -22,9 +23,6 @@ pub use corpus::{CorpusPassage, passages};
 pub use error::{At, LoadError, Place};
 pub use ids::read_ids;
 use record::Record;
-
-/// A question of more bytes is none: some field was taken for another.
-pub const QUESTION_BYTES_MAX: usize = 4096;
 
 /// Reads original records: one JSON object a line or one array of them, plain or gzip, or Parquet.
 ///

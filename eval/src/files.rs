@@ -3,11 +3,13 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use spechop_store::sealed;
 
 /// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -72,16 +74,26 @@ impl FileError {
     }
 }
 
-/// Writes a file that is there whole or not at all.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let new = path.with_extension("new");
-    let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(FileError::io("write", path))
+/// Writes a file that is there whole or not at all: the bytes go to `NAME.new` beside it, which then takes
+/// its name.
+///
+/// # Errors
+///
+/// Those of the file system. If there was such a file, it stands as it was, unless all that failed was to
+/// write the change of the folder to the disk.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    replace(path, bytes).map_err(FileError::io("write", path))
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A link stays, and what it leads to is replaced.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let old = fs::metadata(&path).ok();
+    // A device or a pipe must not become a file, and has nothing to lose.
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return fs::write(&path, bytes);
+    }
+    sealed::replace(&path, bytes, old.map(|old| old.mode()))
 }
 
 /// A value, for people to read.
@@ -220,5 +232,45 @@ impl Log {
         }
         self.length += line.len() as u64;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
+        write_whole(&file, b"old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&file, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_pipe_is_written_to() {
+        let (reader, writer) = io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", writer.as_raw_fd());
+        write_whole(Path::new(&path), b"text").unwrap();
+        drop(writer);
+        assert_eq!(io::read_to_string(reader).unwrap(), "text");
+    }
+
+    #[test]
+    fn what_cannot_be_renamed_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(write_whole(dir.path(), b"text").is_err());
+        assert!(write_whole(&dir.path().join("no/file"), b"text").is_err());
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
     }
 }

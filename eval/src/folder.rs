@@ -151,7 +151,13 @@ impl RunWriter {
                 let more = info.wanted.iter().filter(|way| !begun.wanted.contains(way));
                 wanted.extend(more.cloned());
                 if wanted.len() > begun.wanted.len() {
-                    let grown = RunInfo { wanted, ..begun };
+                    // No single one of them makes all rows.
+                    let command = format!("{} && {}", begun.command, info.command);
+                    let grown = RunInfo {
+                        wanted,
+                        command,
+                        ..begun
+                    };
                     write_whole(&dir.join(INFO), &json(&grown)?)?;
                     info = grown;
                 }

@@ -42,7 +42,7 @@ pub use choose::{Compared, Comparison, Cost, Recording, Setting, compare, learni
 pub use circumstances::{command, commit, machine};
 pub use control::Control;
 pub use dataset::{LoadError, load, of_kinds, only, read_ids, sample};
-pub use files::FileError;
+pub use files::{FileError, write_whole};
 pub use folder::{Missing, Run, RunError, RunWriter};
 pub use live::{Failure, LiveError, LiveOptions, Progress, Summary, live, probe};
 pub use means::Means;

@@ -64,9 +64,11 @@ pub struct Summary {
     pub there: usize,
     /// Rows that were added.
     pub added: usize,
-    /// Times that the server was too busy for a question. More than none: fewer were under way than the
-    /// rows' concurrency says.
+    /// Times that the server was too busy for a question, or had it stand in line. More than none: fewer
+    /// were under way than the rows' concurrency says.
     pub busy: usize,
+    /// Rows that were asked for while fewer questions were left than their concurrency says.
+    pub fewer: usize,
     /// What has no row: the run is whole only where this is empty.
     pub failures: Vec<Failure>,
 }
@@ -209,9 +211,13 @@ pub async fn live(
         }
     }
     let askers = Arc::new(askers);
-    for level in turns {
+    for (level, turns) in options.concurrency.iter().zip(turns) {
+        let left: BTreeSet<usize> = turns.iter().map(|turn| turn.question).collect();
+        if left.len() < *level as usize {
+            tally.summary.fewer += turns.len();
+        }
         ask_all(
-            &askers, options, questions, level, run, &mut tally, progress,
+            &askers, options, questions, turns, run, &mut tally, progress,
         )
         .await?;
     }

@@ -12,6 +12,8 @@
 mod arrivals;
 mod setting;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -22,6 +24,7 @@ use serde::Serialize;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse};
+use spechop_types::whole_ms;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Status;
@@ -128,7 +131,7 @@ pub struct Loaded {
     pub ended_early: bool,
     /// Answers a second, from the end of the warm-up to the last answer.
     pub answered_per_s: f64,
-    /// The most questions that were under way at once, whatever their setting.
+    /// The most questions that were under way at once when one came that counts, whatever their setting.
     pub in_flight_max: usize,
     /// How much later than it was to be a question was sent, in milliseconds. If this is much, this
     /// machine could not load the server as it was to.
@@ -313,7 +316,7 @@ where
 
 impl LoadOptions {
     fn request(&self, setting: usize, question: &str) -> AskRequest {
-        let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = whole_ms(self.deadline);
         self.settings
             .get(setting)
             .map(|setting| setting.ask(question, deadline_ms, !self.reuse))
@@ -427,9 +430,9 @@ impl<'a> Running<'a> {
             return false;
         }
         self.in_flight += 1;
-        self.in_flight_max = self.in_flight_max.max(self.in_flight);
-        self.tally.begins(arrival.setting);
+        self.tally.begins(arrival.setting, counts);
         if counts {
+            self.in_flight_max = self.in_flight_max.max(self.in_flight);
             self.late.record(late);
             self.open.insert((arrival.setting, arrival.pair));
             self.asked.insert(arrival.question);

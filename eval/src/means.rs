@@ -65,7 +65,7 @@ impl Means {
         let answers_known = known().count();
         let shown = Estimates::of(own.iter().copied()).plain();
         // Nobody compares what is not verified.
-        let compares = !variant.is_standard() && !variant.unverified;
+        let compares = variant.guesses_at_all() && !variant.unverified;
         Self {
             variant: variant.clone(),
             questions: questions.len(),

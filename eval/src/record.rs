@@ -352,13 +352,10 @@ impl Recorder {
         }
         // To read fewer than were recorded is to read something else.
         let text = |id| self.texts.get(id).cloned();
-        ids.iter()
-            .map(text)
-            .collect::<Option<_>>()
-            .ok_or_else(|| PortError::Malformed {
-                what: "the retriever".into(),
-                detail: format!("for “{sub_question}” it no longer finds what was recorded"),
-            })
+        ids.iter().map(text).collect::<Option<_>>().ok_or_else(|| {
+            let detail = format!("for “{sub_question}” it no longer finds what was recorded");
+            PortError::malformed("the retriever", detail)
+        })
     }
 
     fn keep_texts(&mut self, found: Vec<Passage>) {
@@ -411,10 +408,11 @@ fn sound(stage: Stage) -> Result<Stage, PortError> {
     if stage.is_sound() {
         return Ok(stage);
     }
-    Err(PortError::Malformed {
-        what: "the planner".into(),
-        detail: "it asked on although it had to answer".into(),
-    })
+    let (who, what) = match stage.output {
+        Output::Ask(_) => ("the planner", "it asked on although it had to answer"),
+        _ => ("a model", "how sure it is is no share from 0 to 1"),
+    };
+    Err(PortError::malformed(who, what))
 }
 
 /// Bundles say how many as any number.

@@ -63,10 +63,8 @@ impl Replay {
     async fn stage(&self, input: Input) -> Result<&Stage, PortError> {
         let Some(stage) = self.bundle.get(&input) else {
             self.missing.fetch_add(1, Ordering::Relaxed);
-            return Err(PortError::Refused {
-                what: "the bundle".into(),
-                detail: format!("{} was not recorded", input.describe()),
-            });
+            let detail = format!("{} was not recorded", input.describe());
+            return Err(PortError::refused("the bundle", detail));
         };
         let wait = Duration::try_from_secs_f64(stage.ms / 1000.0 / self.speed);
         tokio::time::sleep(wait.unwrap_or_default()).await;
@@ -92,10 +90,8 @@ fn sure(stage: &Stage) -> Option<Chance> {
 }
 
 fn unsound(stage: &Stage) -> PortError {
-    PortError::Malformed {
-        what: "the bundle".into(),
-        detail: format!("{} has the output of another stage", stage.input.describe()),
-    }
+    let detail = format!("{} has the output of another stage", stage.input.describe());
+    PortError::malformed("the bundle", detail)
 }
 
 #[async_trait]

@@ -95,4 +95,14 @@ pub enum RetrievalError {
          the same list of ids"
     )]
     OtherHeldOut,
+    /// A fit of another encoder, whose cosines have another scale.
+    #[error(
+        "the weight was fitted with encoder {fitted}, and this is {in_use}: fit it again with this one"
+    )]
+    OtherEncoder {
+        /// Fingerprint of the encoder that it was fitted with.
+        fitted: String,
+        /// Fingerprint of the encoder at hand.
+        in_use: String,
+    },
 }

@@ -38,7 +38,7 @@ pub struct RunInfo {
     pub commit: String,
     /// The machine.
     pub machine: Machine,
-    /// The command that makes the run again.
+    /// The command that makes the run again. If the run grew, the commands, joined by `&&`.
     pub command: String,
     /// The variants in which every question was to be asked once. May grow when the run is resumed.
     #[serde(default)]

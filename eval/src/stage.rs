@@ -141,7 +141,7 @@ fn is_zero(tokens: &u64) -> bool {
 }
 
 impl Stage {
-    /// Whether the output is of the input's kind, and the time is one.
+    /// Whether the output is of the input's kind, the time is one, and every confidence is a share.
     pub(crate) fn is_sound(&self) -> bool {
         let kind = matches!(
             (&self.input, &self.output),
@@ -156,6 +156,13 @@ impl Stage {
                 | (Input::Reading { .. }, Output::Read(_))
                 | (Input::Speculation { .. }, Output::Guesses(_))
         );
-        kind && self.ms.is_finite() && self.ms >= 0.0
+        let is_share = |of: Option<f32>| of.is_none_or(|share| (0.0..=1.0).contains(&share));
+        let guesses: &[Guessed] = match &self.output {
+            Output::Guesses(guesses) => guesses.as_slice(),
+            _ => &[],
+        };
+        let shares = guesses.iter().map(|guess| guess.confidence);
+        let time = self.ms.is_finite() && self.ms >= 0.0;
+        kind && time && shares.chain([self.sure]).all(is_share)
     }
 }

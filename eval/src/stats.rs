@@ -5,6 +5,7 @@
 //! the same runs give the same bytes, whatever a library's next version draws.
 
 use spechop_theory::Interval;
+use spechop_types::{GOLDEN, spread};
 
 /// Resamples of an interval.
 const RESAMPLES: usize = 2_000;
@@ -139,11 +140,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0 = self.0.wrapping_add(GOLDEN);
+        spread(self.0)
     }
 
     /// Even enough: the bias is below n / 2³².

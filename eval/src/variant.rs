@@ -147,6 +147,11 @@ impl Variant {
         self.k() == K::ONE && !self.unverified && !self.target_off && is_normal
     }
 
+    /// Whether anything is ever guessed.
+    pub(crate) fn guesses_at_all(&self) -> bool {
+        self.k() != K::ONE || self.unverified
+    }
+
     /// Each thing that it says, by name and as it is written, in the order in which it is written.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = self.options.said();

@@ -1,14 +1,12 @@
 //! Guesses and verdicts that somebody brings, over a bundle that has none of its own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod recording;
-
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::recording::{in_memory, paused, question, record, recorded, recorder, variant};
 use proptest::prelude::*;
-use recording::{in_memory, paused, question, record, recorded, recorder, variant};
 use spechop_eval::{
     Brought, Bundle, Control, HopCounts, HopKind, Row, Variant, asked, play, play_brought,
 };

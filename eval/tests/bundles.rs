@@ -1,12 +1,10 @@
 //! Bundles on the disk: what they refuse to be mixed with, and what they refuse to be read as.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod recording;
-
 use std::fs;
 use std::path::Path;
 
-use recording::{info, question, recorder, variant};
+use crate::recording::{info, question, recorder, variant};
 use spechop_eval::{Bundle, BundleError, BundleInfo, Dataset, Question};
 use spechop_testkit::{Script, ScriptedPorts};
 use tempfile::{TempDir, tempdir};
@@ -153,7 +151,7 @@ fn every_kind_of_stage_is_read() {
 
 #[test]
 fn unsound_lines_are_refused_with_their_number() {
-    let unsound = "its output is not of its stage, or its time is none";
+    let unsound = "its output is not of its stage, or its time or a confidence cannot be";
     let answer = r#"{"answer":"a"}"#;
     for (line, words) in [
         (stage(SEGMENT, r#"{"ask":"a"}"#, "1"), unsound),
@@ -161,6 +159,15 @@ fn unsound_lines_are_refused_with_their_number() {
         (stage(RETRIEVAL, r#"{"read":null}"#, "1"), unsound),
         (stage(READING, r#"{"passages":[]}"#, "1"), unsound),
         (stage(SPECULATION, answer, "1"), unsound),
+        (
+            stage(
+                SPECULATION,
+                r#"{"guesses":[{"text":"g","confidence":1.5}]}"#,
+                "1",
+            ),
+            unsound,
+        ),
+        (stage(SEGMENT, answer, r#"1,"sure":-0.5"#), unsound),
         (stage(SEGMENT, answer, "-0.1"), unsound),
         (stage(SEGMENT, answer, "NaN"), "expected value"),
         (stage(SEGMENT, answer, "null"), "invalid type: null"),

@@ -47,6 +47,22 @@ fn it_is_as_good_as_the_best_fixed_setting() {
     }
 }
 
+/// That speculator was recorded at k = 3 alone, so it was not asked about every hop.
+#[test]
+fn hops_that_nobody_guessed_are_told() {
+    let untried = |speculator| {
+        let recording = Recording {
+            bundle: &bundle("musique-gold"),
+            speculator,
+            injected: None,
+            k_max: NonZeroUsize::MIN,
+        };
+        recording.hops().unwrap()
+    };
+    assert_eq!(untried("hot-0.05"), [392, 7]);
+    assert_eq!(untried("hot"), [392, 0]);
+}
+
 #[test]
 fn a_recorded_question_is_remembered_as_it_was() {
     let bundle = bundle("2wiki-own");

@@ -1,21 +1,20 @@
 //! Live runs against a real server: what is asked, what is kept, and what goes on after a failure.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use crate::support::{Server, info, options, questions};
 use spechop_eval::{
     HopKind, Injected, LiveError, LiveOptions, Progress, Question, Run, RunWriter, Source, Summary,
     live, probe,
 };
-use spechop_testkit::Script;
+use spechop_testkit::{Script, eventually};
 use spechop_types::K;
-use support::{Server, eventually, info, options, questions};
 use tempfile::tempdir;
 use tokio::sync::oneshot;
 
@@ -52,7 +51,7 @@ async fn a_whole_run_has_every_row_once() {
         seen.push(progress);
     });
     let summary = summary.await.unwrap();
-    assert_eq!((summary.there, summary.added, summary.busy), (0, 16, 0));
+    assert_eq!((summary.there, summary.added, summary.fewer), (0, 16, 0));
     assert_eq!(summary.failures, []);
     let done: Vec<_> = seen.iter().map(|progress| progress.done).collect();
     assert_eq!(done, (0..=16).collect::<Vec<_>>());
@@ -319,6 +318,36 @@ async fn a_busy_server_is_asked_again() {
         .unwrap();
     assert!(summary.added == 8 && summary.busy > 0, "{summary:?}");
     assert_eq!(rows(dir.path()).len(), 8);
+}
+
+/// A wait for a place is not in the server's own time of a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_stands_in_line_is_counted() {
+    let slow = Script::steady(&[true], 1, 200, 2);
+    let server = Server::start(slow, "[server]\nquestions_max = 1\nqueue_ms = 10000");
+    let dir = tempdir().unwrap();
+    // The last of so many waits long enough, even if a loaded machine sends it late.
+    let mut options = options(server.address, &[4]);
+    options.variants.truncate(1);
+    let summary = ask(dir.path(), &options, &questions(4), |_| {})
+        .await
+        .unwrap();
+    assert!(summary.added == 4 && summary.busy > 0, "{summary:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_later_with_fewer_under_way_is_counted() {
+    let server = Server::start(script(), "");
+    let dir = tempdir().unwrap();
+    let (options, questions) = (options(server.address, &[2]), questions(2));
+    let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
+    assert_eq!((summary.added, summary.fewer), (4, 0));
+    let file = dir.path().join("rows.jsonl");
+    let rows = fs::read_to_string(&file).unwrap();
+    let kept: String = rows.split_inclusive('\n').take(3).collect();
+    fs::write(&file, kept).unwrap();
+    let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
+    assert_eq!((summary.added, summary.fewer), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

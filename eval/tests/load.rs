@@ -1,17 +1,15 @@
 //! Load runs against a real server: what is sent when, and what is counted as what.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::future::pending;
 use std::time::Duration;
 
+use crate::support::Server;
 use spechop_eval::load::{
     LoadClient, LoadOptions, LoadProgress, LoadRunError, Loaded, Shape, load,
 };
 use spechop_eval::{Injected, Script, scripted};
 use spechop_proto::spec_hop_client::SpecHopClient;
-use support::Server;
 use tokio::sync::Notify;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Endpoint;
@@ -176,7 +174,7 @@ async fn a_run_that_is_ended_early_says_what_there_was() {
     assert!(of.answered > 0 && of.unfinished > 0, "{of:?}");
     assert_eq!(of.asked, of.answered + of.unfinished);
     // What was under way has ended on the server, too.
-    support::eventually(|| server.ports.live() == 0).await;
+    spechop_testkit::eventually(|| server.ports.live() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,11 +21,10 @@ use std::time::Duration;
 use asked::{ANSWER, PATIENT, QUESTION, gold, question};
 use served::Served;
 use spechop_eval::web::WebOptions;
-use spechop_ports::Call;
+use spechop_ports::{Call, SearchResult, SearchTrouble};
 use spechop_testkit::assets;
 use spechop_web::Endpoint;
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::{SearchProvider, SearchResult, SearchTrouble, Searxng};
+use spechop_web::search::{EngineKind, SearchEngine};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
@@ -106,13 +105,13 @@ impl Running {
             time_limit: PATIENT,
             ..Endpoint::new("searxng", self.url())
         };
-        let provider = Searxng::new(&SearxngOptions {
-            endpoint,
+        let kind = EngineKind::Searxng {
             engines: engines.map(str::to_owned),
-            ..SearxngOptions::default()
-        });
+            language: None,
+        };
+        let provider = SearchEngine { endpoint, kind }.open().unwrap();
         let call = Call::authoritative();
-        let found = provider.unwrap().search(&call, query, 5).await;
+        let found = provider.search(&call, query, 5).await;
         found.map_err(|failure| failure.trouble)
     }
 

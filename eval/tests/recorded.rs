@@ -1,17 +1,15 @@
 //! A recorded question against the real agent's: the same answer, the same calls, the same times.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod recording;
-
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
-use recording::{
+use crate::recording::{
     Told, in_memory, live, live_times, parts, paused, question, record, recorded, recorder, times,
     variant,
 };
+use proptest::prelude::*;
 use spechop_eval::{Bundle, HopKind, Injected, MissingStage, Row, Variant, play, replay};
 use spechop_sim::{Clock, InjectedLatency};
 use spechop_testkit::{Script, ScriptedPorts};

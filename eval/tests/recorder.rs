@@ -1,16 +1,14 @@
 //! Recording runs what is missing, once, and keeps what it has when it cannot go on.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod recording;
-
 use std::collections::HashSet;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::recording::{in_memory, info, on_disk, parts, question, record, recorder, variant};
 use async_trait::async_trait;
-use recording::{in_memory, info, on_disk, parts, question, record, recorder, variant};
 use spechop_eval::{
     Bundle, Input, LeftOut, Parts, Question, RecordError, RecordEvent, Recorder, Row, Variant, play,
 };
@@ -251,10 +249,10 @@ struct Babbler;
 impl Speculator for Babbler {
     async fn guess(&self, _: &Call, _: GuessRequest) -> Result<Guessed, PortError> {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        Err(PortError::Malformed {
-            what: "the babbler".into(),
-            detail: "an answer without an end".into(),
-        })
+        Err(PortError::malformed(
+            "the babbler",
+            "an answer without an end",
+        ))
     }
 }
 

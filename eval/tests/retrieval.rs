@@ -8,14 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use spechop_eval::Machine;
 use spechop_eval::retrieval::{
     AskedHop, Fit, FitInfo, FittedOn, Found, LookUps, Measurement, PassageIndex, RetrievalError,
     RetrievalInfo, Searched, fit, keep, look_ups, of_sample, passage_ids, read_fit, write_fit,
 };
-use spechop_ports::{Call, Encoder, PortError, Retriever};
+use spechop_ports::{Call, Encoder, Retriever};
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, LexicalWeight, PassageRef};
+use spechop_testkit::TextVectors;
 
 const WIDTH: usize = 32;
 const WEIGHT: f32 = 0.75;
@@ -32,34 +32,15 @@ const PASSAGES: [(&str, &str, &str); 8] = [
 
 /// Texts that begin with the same letter have the same vector: it knows no names. Whole 128ths, so that
 /// eight bits lose nothing, and equals are equal.
-struct ByFirstLetter;
-
-impl ByFirstLetter {
-    fn vector(text: &str) -> Vec<f32> {
-        let first = text.bytes().next().unwrap_or(0) as usize;
-        let mut vector = vec![1.0 / 128.0; WIDTH];
-        vector[first % WIDTH] = 127.0 / 128.0;
-        vector
-    }
+fn vector(text: &str) -> Vec<f32> {
+    let first = text.bytes().next().unwrap_or(0) as usize;
+    let mut vector = vec![1.0 / 128.0; WIDTH];
+    vector[first % WIDTH] = 127.0 / 128.0;
+    vector
 }
 
-#[async_trait]
-impl Encoder for ByFirstLetter {
-    fn fingerprint(&self) -> &str {
-        "by first letter"
-    }
-
-    fn width(&self) -> usize {
-        WIDTH
-    }
-
-    async fn encode_query(&self, _call: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(Self::vector(text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| Self::vector(text)).collect())
-    }
+fn by_first_letter() -> Arc<impl Encoder> {
+    Arc::new(TextVectors::new("by first letter", WIDTH, vector))
 }
 
 fn index(dir: &Path, encoder: &str, rows: std::ops::Range<usize>) -> PassageIndex {
@@ -82,7 +63,7 @@ fn index(dir: &Path, encoder: &str, rows: std::ops::Range<usize>) -> PassageInde
             text,
             ..PassageRef::default()
         };
-        let vector = ByFirstLetter::vector(&format!("{title}\n{text}"));
+        let vector = vector(&format!("{title}\n{text}"));
         writer.push(passage, &vector).unwrap();
     }
     writer.finish().unwrap();
@@ -129,7 +110,7 @@ fn found<'a>(rows: &'a [Found], retriever: &str, id: &str, hop: Option<usize>) -
 #[tokio::test]
 async fn every_retriever_is_asked_and_the_mixture_is_that_of_the_index() {
     let (dir, hot) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let encoder = Arc::new(ByFirstLetter);
+    let encoder = by_first_letter();
     let whole = Arc::new(index(dir.path(), encoder.fingerprint(), 0..8));
     let mut measurement = Measurement::new(encoder.clone(), &whole)
         .unwrap()
@@ -220,15 +201,15 @@ async fn every_retriever_is_asked_and_the_mixture_is_that_of_the_index() {
 #[tokio::test]
 async fn a_weight_is_fitted_where_only_words_tell_passages_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let encoder = ByFirstLetter;
+    let encoder = by_first_letter();
     let index = Arc::new(index(dir.path(), encoder.fingerprint(), 0..8));
     let corpus = Searched::of("all", &index, None).unwrap();
     let asked = [question("q", "x", &["saale"], "Elbe? No: the Saale")];
-    let recall = fit(&encoder, &corpus, &asked, &mut |_| ()).await.unwrap();
+    let recall = fit(&*encoder, &corpus, &asked, &mut |_| ()).await.unwrap();
     let of_weight = |weight: f32| recall.iter().find(|(w, _)| *w == weight).unwrap().1;
     assert_eq!(of_weight(0.0), [0.0, 0.0]);
     assert_eq!(of_weight(5.0), [1.0, 1.0]);
-    let none = fit(&encoder, &corpus, &[], &mut |_| ()).await;
+    let none = fit(&*encoder, &corpus, &[], &mut |_| ()).await;
     assert!(matches!(none, Err(RetrievalError::Nothing(_))), "{none:?}");
 
     let on = FittedOn {
@@ -253,13 +234,18 @@ async fn a_weight_is_fitted_where_only_words_tell_passages_apart() {
     assert!(fitted.weight > 0.0, "{fitted:?}");
     let path = dir.path().join("fits/fit.json");
     write_fit(&path, &fitted).unwrap();
-    assert_eq!(read_fit(&path, "11").unwrap(), fitted);
-    let other = read_fit(&path, "22");
+    assert_eq!(read_fit(&path, "11", "e").unwrap(), fitted);
+    let other = read_fit(&path, "22", "e");
     assert!(
         matches!(other, Err(RetrievalError::OtherHeldOut)),
         "{other:?}"
     );
-    let nowhere = read_fit(&dir.path().join("no.json"), "11");
+    let other = read_fit(&path, "11", "e-int8");
+    assert!(
+        matches!(other, Err(RetrievalError::OtherEncoder { .. })),
+        "{other:?}"
+    );
+    let nowhere = read_fit(&dir.path().join("no.json"), "11", "e");
     assert!(
         matches!(nowhere, Err(RetrievalError::File(_))),
         "{nowhere:?}"
@@ -269,7 +255,7 @@ async fn a_weight_is_fitted_where_only_words_tell_passages_apart() {
 #[tokio::test]
 async fn what_does_not_fit_together_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let encoder = Arc::new(ByFirstLetter);
+    let encoder = by_first_letter();
     let other = index(dir.path(), "another encoder", 0..8);
     let refused = Measurement::new(encoder.clone(), &other).err().unwrap();
     let said = refused.to_string();

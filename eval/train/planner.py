@@ -19,7 +19,7 @@ from .basemodel import load_base, load_tokenizer, open_weights
 from .batches import MIX, Encoded, Source, batches, collate, encode
 from .curves import draw_curves
 from .lora import add_lora, load_state, state_of
-from .manifest import append_jsonl, keep_until, write_manifest
+from .manifest import append_jsonl, keep_until, refuse_other, write_manifest
 from .planner_export import read_adapter
 from .qamr import hashes, read_questions, read_sentences
 from .records import sha256
@@ -116,7 +116,6 @@ def main() -> None:
     split = make_split(args.data, args.datasets, args.seed)
     refuse_evaluated(split, args.datasets)
     described = split.as_json(args.seed)
-    (args.out / "split.json").write_text(json.dumps(described, indent=0))
     tokenizer = load_tokenizer(args.base)
     asked = [a.question for a in read_questions(args.data / "qamr", read_sentences(args.data / "qamr"))]
     source = Source(split.train, asked, drawing)
@@ -136,19 +135,22 @@ def main() -> None:
         load_state(params, start["lora"])
     model.to(args.device)
     optimizer = torch.optim.AdamW(params.values(), lr=args.lr, weight_decay=0.0, betas=(0.9, 0.98))
-    write_manifest(
-        args.out / "manifest.json", model="planner", arguments=vars(args), mix=MIX,
+    went_in = dict(
+        model="planner", arguments=vars(args), mix=MIX,
         start_sha256=sha256(args.start) if args.start else None,
         data=split.data_hashes | hashes(args.data / "qamr"), base_sha256=sha256(args.base), split_sha256=described["sha256"],
         counts={"train": len(split.train), "validation": len(split.validation), "dropped": split.dropped},
     )
     step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
+        refuse_other(args.out / "manifest.json", **went_in)
         saved = torch.load(checkpoint, weights_only=True)
         load_state(params, saved.get("trained", saved.get("lora")))
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
         keep_until(log, step)
+    (args.out / "split.json").write_text(json.dumps(described, indent=0))
+    write_manifest(args.out / "manifest.json", **went_in)
     model.train()
     seen = 0
     for at, items in batches(source, tokenizer, args.tokens, at, workers=args.workers):

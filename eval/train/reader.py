@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from .corpus import Corpus, Passage
 from .curves import draw_curves
-from .manifest import append_jsonl, keep_until, write_manifest
+from .manifest import append_jsonl, keep_until, refuse_other, write_manifest
 from .qamr import hashes, named, qamr_items
 from .reader_batches import Groups, batches, forward_by_length, group_loss
 from .reader_data import evenly, generated_items, gold_items, lacking_items, pattern_items, yes_no
@@ -111,13 +111,12 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     split = make_split(args.data, args.datasets, args.seed)
     described = split.as_json(args.seed)
-    (args.out / "split.json").write_text(json.dumps(described, indent=0))
     corpus = Corpus(args.data)
     tokenizer = Tokenizer.from_file(str(args.encoder / "tokenizer.json"))
     groups = make_groups(split, corpus, tokenizer, args.data, args.datasets, drawing, args.generated)
     checks = pools(split.validation, corpus)[:160]
-    write_manifest(
-        args.out / "manifest.json", model="reader", arguments=vars(args), mix=groups.mix,
+    went_in = dict(
+        model="reader", arguments=vars(args), mix=groups.mix,
         data=split.data_hashes | corpus.hashes | hashes(args.data / "qamr"), encoder_sha256=sha256(args.encoder / "model.onnx"),
         start_sha256=sha256(args.start) if args.start else None, generated_sha256=sha256(args.generated) if args.generated else None,
         split_sha256=described["sha256"], items={n: len(i) for n, i in groups.sources.items()},
@@ -129,12 +128,15 @@ def main() -> None:
     optimizer = optimizer_for(model, args)
     step, at, checkpoint, log = 0, args.drawn, args.out / "checkpoint.pt", args.out / "log.jsonl"
     if checkpoint.exists():
+        refuse_other(args.out / "manifest.json", **went_in)
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])
         average.model.load_state_dict(saved["average"])
         optimizer.load_state_dict(saved["optimizer"])
         step, at = saved["step"], saved["at"]
         keep_until(log, step)
+    (args.out / "split.json").write_text(json.dumps(described, indent=0))
+    write_manifest(args.out / "manifest.json", **went_in)
     model.train()
     mixed = torch.autocast(args.device.split(":")[0], torch.bfloat16, enabled=args.dtype == "bf16")
     for at, drawn in batches(groups, args.groups, at, workers=args.workers):

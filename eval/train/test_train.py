@@ -21,7 +21,7 @@ from .augment import Augmenter
 from .corpus import Passage
 from .joins import Joins
 from .lora import add_lora, merge_lora
-from .manifest import append_jsonl, keep_until
+from .manifest import append_jsonl, keep_until, refuse_other, write_manifest
 from .phrases import kind_of, phrases
 from .planner_export import export, permute, read_adapter
 from .planner_whole import gguf_name
@@ -350,6 +350,17 @@ class Reading(unittest.TestCase):
                 append_jsonl(log, {"step": step})
             keep_until(log, 100)
             self.assertEqual([row["step"] for row in read_jsonl(log)], [90, 100])
+
+    def test_a_training_goes_on_with_what_it_began_with(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = Path(folder) / "manifest.json"
+            arguments = {"lr": 1e-3, "data": Path("/here/data"), "steps": 700}
+            write_manifest(manifest, arguments=arguments, data={"a": "1"}, split_sha256="s", counts={"train": 1})
+            elsewhere = arguments | {"data": Path("/there/data"), "steps": 900}
+            refuse_other(manifest, arguments=elsewhere, data={"a": "1"}, split_sha256="s", start_sha256=None)
+            for other in ({"arguments": arguments | {"lr": 3e-3}}, {"data": {"a": "2"}}, {"split_sha256": "t"}):
+                with self.assertRaises(SystemExit):
+                    refuse_other(manifest, **{"arguments": arguments, "data": {"a": "1"}, "split_sha256": "s"} | other)
 
     def test_an_exported_reader_gives_its_weights_back(self) -> None:
         class Small(torch.nn.Module):

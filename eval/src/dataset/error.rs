@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use spechop_types::QUESTION_BYTES_MAX;
+
 use crate::Dataset;
-use crate::dataset::QUESTION_BYTES_MAX;
 
 /// Where something stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

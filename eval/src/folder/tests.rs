@@ -188,7 +188,7 @@ fn a_run_that_was_killed_while_it_began_begins_again() {
     write(dir.path(), &[]);
     fs::remove_file(dir.path().join(INFO)).unwrap();
     fs::write(dir.path().join(QUESTIONS), "{\"id\":").unwrap();
-    fs::write(dir.path().join("run.new"), "{").unwrap();
+    fs::write(dir.path().join("run.json.new"), "{").unwrap();
     write(dir.path(), &rows());
     assert_eq!(Run::read(dir.path()).unwrap().rows.len(), 4);
     // Begun, and killed before there was a file for rows.
@@ -330,10 +330,15 @@ fn a_folder_has_one_run_and_one_writer() {
 fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
     let dir = tempdir().unwrap();
     let want = |ks: &[usize]| {
-        let ks = ks.iter().filter_map(|k| K::of(*k));
-        let variants: Vec<_> = ks.map(Variant::at).collect();
+        let variants = ks.iter().filter_map(|k| K::of(*k)).map(Variant::at);
+        let variants: Vec<_> = variants.collect();
         let wanted = Wanted::all(&variants, &[1]);
-        let info = RunInfo { wanted, ..info(2) };
+        let command = format!("ask {ks:?}");
+        let info = RunInfo {
+            wanted,
+            command,
+            ..info(2)
+        };
         RunWriter::open(dir.path(), &info, &questions(2)).unwrap().0
     };
     want(&[1]).append(&row("q0", "k=1", 1, "Ana")).unwrap();
@@ -341,6 +346,7 @@ fn more_may_be_wanted_later_and_is_missing_until_it_is_there() {
     // Less is wanted now; what was wanted before is so still.
     drop(want(&[1]));
     let run = Run::read(dir.path()).unwrap();
+    assert_eq!(run.info.command, "ask [1] && ask [1, 3]");
     let missing: Vec<_> = run
         .missing()
         .into_iter()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use spechop_theory::Interval;
+use spechop_types::ms;
 
 use super::LoadSetting;
 use crate::stats;
@@ -126,11 +127,13 @@ impl Tally {
         }
     }
 
-    /// A question of this setting is under way.
-    pub(super) fn begins(&mut self, setting: usize) {
-        if let Some(counts) = self.settings.get_mut(setting) {
-            counts.in_flight += 1;
-            counts.in_flight_max = counts.in_flight_max.max(counts.in_flight);
+    /// A question of this setting is under way; one of the warm-up does not count.
+    pub(super) fn begins(&mut self, setting: usize, counts: bool) {
+        if let Some(of) = self.settings.get_mut(setting) {
+            of.in_flight += 1;
+            if counts {
+                of.in_flight_max = of.in_flight_max.max(of.in_flight);
+            }
         }
     }
 
@@ -157,7 +160,7 @@ impl Tally {
                 counts.targets += u64::from(times.targets);
                 if of > 1 {
                     let both = self.pairs.entry(pair).or_insert_with(|| vec![None; of]);
-                    let ms = times.answered.as_secs_f64() * 1e3;
+                    let ms = ms(times.answered);
                     if let Some(place) = both.get_mut(setting) {
                         *place = Some((ms, f64::from(times.targets)));
                     }
@@ -325,10 +328,10 @@ mod tests {
     #[test]
     fn the_most_at_once_is_kept() {
         let mut tally = tally(&["k=1"]);
-        tally.begins(0);
-        tally.begins(0);
+        tally.begins(0, true);
+        tally.begins(0, true);
         tally.ends(0);
-        tally.begins(0);
+        tally.begins(0, true);
         assert_eq!(tally.measured()[0].in_flight_max, 2);
     }
 }

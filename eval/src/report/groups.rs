@@ -194,7 +194,8 @@ impl<'a> Group<'a> {
     /// Every speculator that some run has, the usual one first. Controls are none.
     pub(super) fn speculators(&self) -> Vec<&'a str> {
         let all = self.views.iter().flat_map(|view| view.compared.iter());
-        let names = all.map(|c| c.variant.speculator());
+        let guessing = all.filter(|c| c.variant.guesses_at_all());
+        let names = guessing.map(|c| c.variant.speculator());
         let names: BTreeSet<&str> = names.filter(|name| !Control::is_name(name)).collect();
         let mut names: Vec<&str> = names.into_iter().collect();
         let usual = Variant::standard();
@@ -280,7 +281,9 @@ impl<'a> View<'a> {
             &|c| c.variant.is_verified_by(VerifierMode::Rule),
             &|c| c.variant.is_verified_by(VerifierMode::Exact),
         ];
-        let own = || self.main().filter(|c| c.variant.speculator() == speculator);
+        let is_own =
+            |variant: &Variant| variant.guesses_at_all() && variant.speculator() == speculator;
+        let own = || self.main().filter(|c| is_own(c.variant));
         let of = ranks.map(|is| own().filter(|c| is(c)).collect::<Vec<_>>());
         let mut some = of.into_iter().filter(|found| !found.is_empty());
         some.next().unwrap_or_default()

@@ -1,7 +1,5 @@
 //! The table in the layout of the paper's Table 1: how good the guesses are, and what they gain.
 
-use std::collections::BTreeMap;
-
 use spechop_theory::{Interval, PUBLISHED, Published};
 
 use crate::Source;
@@ -9,7 +7,7 @@ use crate::stats;
 
 use super::by_k::right_at_one;
 use super::estimate::Estimates;
-use super::groups::{Case, Compared, Group, View, rel_lat};
+use super::groups::{Case, Compared, Group, View, common, rel_lat};
 use super::table::{Cell, Table};
 
 pub(super) fn table(group: &Group<'_>) -> Table {
@@ -89,16 +87,12 @@ fn against_simulated(group: &Group<'_>, view: &View<'_>, compared: &Compared<'_>
 
 /// Latencies in two runs, on the questions that both have: with and without speculation.
 pub(super) fn joined(one: &[Case<'_>], other: &[Case<'_>]) -> Vec<[f64; 4]> {
-    let other: BTreeMap<&str, &Case<'_>> = other
-        .iter()
-        .map(|case| (case.question.id.as_str(), case))
-        .collect();
-    let pair = |case: &Case<'_>| {
-        let twin = other.get(case.question.id.as_str())?;
-        let [ours, theirs] = [case, *twin].map(|case| [case.row.latency_ms, case.base.latency_ms]);
-        Some([ours[0], ours[1], theirs[0], theirs[1]])
+    let (one, other) = common(one, other);
+    let pair = |(one, other): (Case<'_>, Case<'_>)| {
+        let [ours, theirs] = [one, other].map(|case| [case.row.latency_ms, case.base.latency_ms]);
+        [ours[0], ours[1], theirs[0], theirs[1]]
     };
-    one.iter().filter_map(pair).collect()
+    one.into_iter().zip(other).map(pair).collect()
 }
 
 /// RelLat of the one over RelLat of the other.

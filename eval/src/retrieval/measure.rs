@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use spechop_ports::{Call, Encoder, Retriever};
+use spechop_ports::{Call, Encoder, Retriever, TextKind};
 use spechop_store::{IndexRetriever, PassageIndex};
 
 use super::searched::Searched;
@@ -102,6 +102,7 @@ impl Measurement {
         index: &PassageIndex,
         progress: &mut (dyn FnMut(usize) + Send),
     ) -> Result<(), RetrievalError> {
+        let call = Call::authoritative();
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(index.rows());
         while vectors.len() < index.rows() {
             progress(vectors.len());
@@ -116,8 +117,8 @@ impl Measurement {
                     title => format!("{title}\n{}", passage.text),
                 });
             }
-            let encoded = self.encoder.encode_passages(texts).await;
-            vectors.extend(encoded.map_err(failed("the encoder"))?);
+            let encoded = self.encoder.encode(&call, TextKind::Passage, texts).await;
+            vectors.extend(encoded.map_err(failed("the encoder"))?.vectors);
         }
         self.exact = Some(vectors);
         Ok(())

@@ -93,12 +93,12 @@ pub fn write_fit(path: &Path, fit: &Fit) -> Result<(), RetrievalError> {
     Ok(write_whole(path, &json(fit)?)?)
 }
 
-/// Reads a fit that held out the questions of the given list.
+/// Reads a fit that held out the questions of the given list, with the encoder of this fingerprint.
 ///
 /// # Errors
 ///
-/// The file is no fit, or one that held out others.
-pub fn read_fit(path: &Path, held_out_sha256: &str) -> Result<Fit, RetrievalError> {
+/// The file is no fit, or one that held out others or is of another encoder.
+pub fn read_fit(path: &Path, held_out_sha256: &str, encoder: &str) -> Result<Fit, RetrievalError> {
     let fit: Option<Fit> = read_json(path)?;
     let missing = || FileError::Io {
         doing: "read",
@@ -108,6 +108,12 @@ pub fn read_fit(path: &Path, held_out_sha256: &str) -> Result<Fit, RetrievalErro
     let fit = fit.ok_or_else(missing)?;
     if fit.info.held_out_sha256 != held_out_sha256 {
         return Err(RetrievalError::OtherHeldOut);
+    }
+    if fit.info.encoder != encoder {
+        return Err(RetrievalError::OtherEncoder {
+            fitted: fit.info.encoder,
+            in_use: encoder.to_owned(),
+        });
     }
     Ok(fit)
 }

@@ -1,6 +1,5 @@
 //! A question to record over scripted ports, in any variant, and what is told of its answer.
-#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -292,6 +292,24 @@ fn every_k_has_a_chance_of_no_difference() {
 }
 
 #[test]
+fn an_agent_that_never_guesses_is_no_speculator() {
+    let mut run = run(Source::Live, 10, &[("k=1", 1.0), ("k=1,effort=low", 0.9)]);
+    for row in &mut run.rows {
+        for hop in &mut row.hops {
+            (hop.kind, hop.guess, hop.speculation_ms) = (HopKind::Observed, None, None);
+        }
+    }
+    let low: Variant = "k=1,effort=low".parse().unwrap();
+    assert_eq!(Means::of(&low, &run.questions, &run.rows).p, None);
+    let report = report(&[run]).unwrap();
+    let speculation = &table(&report, "speculation").rows;
+    assert!(
+        speculation.iter().all(|row| row[0].text != "live"),
+        "{speculation:?}"
+    );
+}
+
+#[test]
 fn full_speculation_stands_against_the_standard_agent() {
     let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=1,verifier=none", 0.5)];
     let report = report(&[run(Source::Simulated, 10, &variants)]).unwrap();

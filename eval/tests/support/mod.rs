@@ -1,6 +1,5 @@
 //! A real server over scripted ports, in this process, that may be killed and come back.
-#![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -112,10 +111,7 @@ impl Planner for Moody {
         let asked = request.question.as_str().to_owned();
         self.1.lock().push(asked);
         if request.question.as_str().contains("broken") {
-            return Err(PortError::Refused {
-                what: "the planner".into(),
-                detail: "it is\nbroken".into(),
-            });
+            return Err(PortError::refused("the planner", "it is\nbroken"));
         }
         if request.question.as_str().contains("endless") {
             std::future::pending::<()>().await;
@@ -127,10 +123,7 @@ impl Planner for Moody {
 /// A configuration whose models and indexes need not be real.
 fn config(toml: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
-    fill_home(home.path());
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
+    let env: Env = [fill_home(home.path())].into_iter().collect();
     let file = Some(("test.toml".into(), toml.to_owned()));
     // Of this style a model can do everything, guess from memory included, as the scripted ones do.
     let style = ["generator.style", "--set", "tagged"].map(str::to_owned);
@@ -185,14 +178,4 @@ pub fn options(address: SocketAddr, concurrency: &[u32]) -> LiveOptions {
         retry_for: Duration::from_secs(60),
         deadline: Duration::from_secs(60),
     }
-}
-
-/// Waits until something holds that must hold soon.
-pub async fn eventually(holds: impl Fn() -> bool) {
-    let patience = tokio::time::timeout(Duration::from_secs(20), async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    patience.await.expect("it came true");
 }

@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Encoder, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading,
-    SearchProvider,
+    Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading, SearchProvider,
 };
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
 use spechop_server::config::{Config, Written};
 use spechop_server::{App, Bare, Env, Toolbox};
-use spechop_testkit::fill_home;
+use spechop_testkit::{TextVectors, fill_home};
 use spechop_types::{Step, SubQuestion, Tokens};
 use spechop_web::page::{HttpPageReader, PageOptions};
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::{Breaker, BreakerOptions, Chain, Searxng};
+use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
 use spechop_web::{Endpoint, WebOptions, WebRetriever};
 
 use crate::served::passage;
@@ -99,11 +97,9 @@ impl Reader for Pointer {
     }
 }
 
-/// Texts are as near as they share words.
-struct Words;
-
 const WIDTH: usize = 256;
 
+/// Texts are as near as they share words.
 fn vector(text: &str) -> Vec<f32> {
     let mut vector = vec![0.0; WIDTH];
     for word in spechop_types::canonical(text).split(' ') {
@@ -117,36 +113,17 @@ fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-#[async_trait]
-impl Encoder for Words {
-    fn fingerprint(&self) -> &'static str {
-        "words"
-    }
-
-    fn width(&self) -> usize {
-        WIDTH
-    }
-
-    async fn encode_query(&self, _: &Call, text: &str) -> Result<Vec<f32>, PortError> {
-        Ok(vector(text))
-    }
-
-    async fn encode_passages(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, PortError> {
-        Ok(texts.iter().map(|text| vector(text)).collect())
-    }
-}
-
 /// A provider of SearXNG's form that waits so long for an answer.
 pub(crate) fn searxng(name: &str, url: String, time_limit: Duration) -> Arc<dyn SearchProvider> {
     let endpoint = Endpoint {
         time_limit,
         ..Endpoint::new(name, url)
     };
-    let options = SearxngOptions {
-        endpoint,
-        ..SearxngOptions::default()
+    let kind = EngineKind::Searxng {
+        engines: None,
+        language: None,
     };
-    Arc::new(Searxng::new(&options).unwrap())
+    SearchEngine { endpoint, kind }.open().unwrap()
 }
 
 /// A server that asks these providers in their order, as the service puts them together, and reads pages of
@@ -161,7 +138,7 @@ pub(crate) fn server(
     let first: Arc<dyn SearchProvider> = providers.next().unwrap();
     let chain = Chain::new(first, providers.collect());
     let pages = PageOptions {
-        limit_ms: u64::try_from(page_time.as_millis()).unwrap(),
+        limit: page_time,
         ports: Vec::new(),
         allow: vec![web.to_string().parse().unwrap()],
         ..PageOptions::default()
@@ -171,7 +148,8 @@ pub(crate) fn server(
         ..WebOptions::default()
     };
     let pages = Arc::new(HttpPageReader::new(pages).unwrap());
-    let retriever = WebRetriever::new(Arc::new(chain), pages, Arc::new(Words), options);
+    let encoder = Arc::new(TextVectors::new("words", WIDTH, vector));
+    let retriever = WebRetriever::new(Arc::new(chain), pages, encoder, options);
     let bare = Bare {
         planner: Arc::new(Walker),
         drawing: Vec::new(),
@@ -187,9 +165,7 @@ pub(crate) fn server(
 /// A configuration whose models need not be real.
 fn config() -> Config {
     let home = tempfile::tempdir().unwrap();
-    fill_home(home.path());
-    let data = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())];
-    let env: Env = data.into_iter().collect();
+    let env: Env = [fill_home(home.path())].into_iter().collect();
     let style = [["generator.style", "--set", "tagged"]
         .map(str::to_owned)
         .into()];

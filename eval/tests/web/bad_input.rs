@@ -8,9 +8,7 @@ use spechop_eval::web::WebOptions;
 use spechop_ports::SearchProvider;
 use spechop_proto::AskResponse;
 use spechop_server::App;
-use spechop_web::Endpoint;
-use spechop_web::search::DuckDuckGo;
-use spechop_web::search::duckduckgo::DuckDuckGoOptions;
+use spechop_web::search::{EngineKind, SearchEngine};
 use tokio::net::TcpListener;
 use tonic::{Code, Status};
 
@@ -40,11 +38,10 @@ async fn ask(server: &App) -> Result<AskResponse, Status> {
 }
 
 fn duckduckgo(url: String) -> Arc<dyn SearchProvider> {
-    let options = DuckDuckGoOptions {
-        endpoint: Endpoint::new("duckduckgo", url),
-        ..DuckDuckGoOptions::default()
-    };
-    Arc::new(DuckDuckGo::new(&options).unwrap())
+    let region = "wt-wt".to_owned();
+    let mut engine = SearchEngine::new(EngineKind::DuckDuckGo { region });
+    engine.endpoint.base_url = url;
+    engine.open().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,49 +1,30 @@
 //! The service's own providers against the local web: it has the forms of the real ones, and is down in their ways.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_eval::web::WebOptions;
-use spechop_ports::Call;
-use spechop_web::Endpoint;
-use spechop_web::search::duckduckgo::DuckDuckGoOptions;
-use spechop_web::search::mediawiki::MediaWikiOptions;
-use spechop_web::search::searxng::SearxngOptions;
-use spechop_web::search::{
-    DuckDuckGo, MediaWiki, SearchProvider, SearchResult, SearchTrouble, Searxng,
-};
+use spechop_ports::{Call, SearchProvider, SearchResult, SearchTrouble};
+use spechop_web::search::{EngineKind, SearchEngine};
 
 use crate::served::Served;
 
 /// All of them, at the web itself or behind a prefix.
-fn providers(web: &Served, prefix: &str) -> [Box<dyn SearchProvider>; 3] {
-    let endpoint = |name: &str, path: &str| Endpoint {
-        contact: Some("tests@example.org".to_owned()),
-        time_limit: Duration::from_secs(2),
-        ..Endpoint::new(name, format!("http://{}{prefix}{path}", web.address))
-    };
+fn providers(web: &Served, prefix: &str) -> [Arc<dyn SearchProvider>; 3] {
+    let (engines, language) = (None, None);
+    let (region, text_chars_max) = ("wt-wt".to_owned(), 10_000);
     [
-        Box::new(
-            Searxng::new(&SearxngOptions {
-                endpoint: endpoint("searxng", ""),
-                ..SearxngOptions::default()
-            })
-            .unwrap(),
-        ),
-        Box::new(
-            DuckDuckGo::new(&DuckDuckGoOptions {
-                endpoint: endpoint("duckduckgo", "/html/"),
-                ..DuckDuckGoOptions::default()
-            })
-            .unwrap(),
-        ),
-        Box::new(
-            MediaWiki::new(&MediaWikiOptions {
-                endpoint: endpoint("mediawiki", "/w/api.php"),
-                ..MediaWikiOptions::default()
-            })
-            .unwrap(),
-        ),
+        (EngineKind::Searxng { engines, language }, ""),
+        (EngineKind::DuckDuckGo { region }, "/html/"),
+        (EngineKind::MediaWiki { text_chars_max }, "/w/api.php"),
     ]
+    .map(|(kind, path)| {
+        let mut engine = SearchEngine::new(kind);
+        engine.endpoint.base_url = format!("http://{}{prefix}{path}", web.address);
+        engine.endpoint.contact = Some("tests@example.org".to_owned());
+        engine.endpoint.time_limit = Duration::from_secs(2);
+        engine.open().unwrap()
+    })
 }
 
 async fn search(
