@@ -16,6 +16,7 @@ Exit code 0 if all of that held. The last line of the output is a JSON object wi
 
 import argparse
 import collections
+import http.client
 import json
 import os
 import pathlib
@@ -40,6 +41,9 @@ NAMES = 64
 HOPS = 3
 WORKERS = 2
 DEADLINE_S = 5.0
+# Of a connection that breaks, and of what is no answer of the server.
+BROKEN = (OSError, http.client.HTTPException)
+UNREADABLE = (ValueError, KeyError, TypeError)
 
 
 def names():
@@ -103,17 +107,13 @@ def ask(port, question):
     except urllib.error.HTTPError as error:
         try:
             status = json.load(error)["code"]
-        except (ValueError, KeyError, TypeError):
+        except BROKEN as broken:
+            status = f"CONNECTION ({type(broken).__name__})"
+        except UNREADABLE:
             status = f"HTTP_{error.code}_WITHOUT_STATUS"
         return None, status, time.monotonic() - begun
-    except (OSError, ValueError, http_errors()) as error:
+    except (*BROKEN, *UNREADABLE) as error:
         return None, f"CONNECTION ({type(error).__name__})", time.monotonic() - begun
-
-
-def http_errors():
-    import http.client
-
-    return http.client.HTTPException
 
 
 class Watch:
@@ -231,6 +231,8 @@ class Drill:
         try:
             self.disturb()
         finally:
+            if not all(worker.is_alive() for worker in workers):
+                self.watch.violation("a worker has ended: less was asked than is meant")
             self.over.set()
             for worker in workers:
                 worker.join()

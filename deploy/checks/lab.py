@@ -15,6 +15,8 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+# Of everybody: Helm reads nothing beside the chart.
+ALERTS = DEPLOY / "helm" / "spechop" / "alerts.yml"
 DATA = pathlib.Path(os.environ["SPECHOP_DATA_DIR"])
 START_SECONDS_MAX = 120
 

@@ -40,9 +40,9 @@ def fingerprint():
     return together.hexdigest()
 
 
-def render(values, *more):
+def render(values, *more, name="answers"):
     """What Helm makes of the chart with these values, or the error that it ends with."""
-    command = [tool("helm"), "template", "answers", CHART, "--namespace", "search", "--kube-version", f"{KUBERNETES}.0"]
+    command = [tool("helm"), "template", name, CHART, "--namespace", "search", "--kube-version", f"{KUBERNETES}.0"]
     done = subprocess.run([*command, "--values", values, *more], capture_output=True, text=True, check=False)
     return done.stdout, done.stderr if done.returncode else None
 
@@ -88,11 +88,6 @@ class Rendered(unittest.TestCase):
             fingerprint(), (KEPT / "fingerprint").read_text().strip(),
             "the chart has changed since it was rendered: run 'make check-deploy UPDATE=1' and look at the difference",
         )  # fmt: skip
-
-    def test_the_charts_alerts_are_those_of_everybody(self):
-        # Helm reads nothing beside the chart, and a link does not survive every way to copy a folder.
-        mine = (CHART / "alerts.yml").read_text(encoding="utf-8")
-        self.assertEqual(mine, (DEPLOY / "monitoring" / "alerts.yml").read_text(encoding="utf-8"), "copy it anew")
 
     def test_kubernetes_takes_every_manifest(self):
         for case in cases():
@@ -148,13 +143,25 @@ class Rendered(unittest.TestCase):
                     self.assertEqual(job["envFrom"], server["envFrom"], name)
                 if "-parts-" in name:
                     self.assertIn({"name": "config", "mountPath": "/etc/spechop", "readOnly": True}, job["volumeMounts"])
-        (push,) = (job["command"][-1].splitlines()[-1] for name, job in jobs.items() if "-join-" in name)
-        self.assertIn("--api-key-env QDRANT_KEY --replicas 2 default", push)
+        (join,) = (job["command"][-1] for name, job in jobs.items() if "-join-" in name)
+        self.assertIn("--api-key-env QDRANT_KEY --replicas 2 default\n", join)
 
     def test_another_index_starts_the_servers_anew_once_it_is_there(self):
         template = of_kind("volume", "Deployment")[0]["spec"]["template"]
         index = template["metadata"]["annotations"]["checksum/index"]
         self.assertIn(f"= {index} ]", template["spec"]["initContainers"][0]["command"][-1])
+
+    def test_servers_wait_for_what_the_join_writes(self):
+        for case in ("volume", "everything"):
+            (join,) = (pod["containers"][0]["command"][-1] for name, pod in pods(case) if "-join-" in name)
+            (server,) = (pod for name, pod in pods(case) if name == "answers")
+            waited = re.search(r"indexes/(\w+\.of)", server["initContainers"][0]["command"][-1])[1]
+            self.assertEqual(waited, "pushed.of" if "index push" in join else "default.of")
+            self.assertIn(f">{waited}\n", join)
+
+    def test_servers_that_need_each_other_are_started_together(self):
+        for one in of_kind("everything", "StatefulSet"):
+            self.assertEqual(one["spec"].get("podManagementPolicy"), "Parallel")
 
     def test_with_tls_nothing_says_that_there_is_none(self):
         for case, said in (("default", "kubernetes.io/h2c"), ("everything", None)):
@@ -212,7 +219,7 @@ class Rendered(unittest.TestCase):
             yaml.safe_dump(rule["spec"], file)
             file.flush()
             run(tool("promtool"), "check", "rules", file.name)
-        self.assertEqual(rule["spec"], yaml.safe_load((DEPLOY / "monitoring" / "alerts.yml").read_text()))
+        self.assertEqual(rule["spec"], yaml.safe_load(lab.ALERTS.read_text(encoding="utf-8")))
 
 
 @needs("helm")
@@ -244,6 +251,27 @@ class Refused(unittest.TestCase):
     def test_questions_may_have_longer_to_end(self):
         text, error = render(KEPT / "default.values.yaml", "--set", "terminationGracePeriodSeconds=90")
         self.assertIn("terminationGracePeriodSeconds: 90", text, error)
+
+    def test_with_tls_readiness_is_more_than_an_open_port(self):
+        for setting, expected in (
+            ("tls.existingSecret=x", {"httpGet": {"path": "/readyz", "port": 50051, "scheme": "HTTPS"}}),
+            ("tls.existingSecret=x,tls.clientAuthoritySecret=y", {"tcpSocket": {"port": 50051}}),
+            ("replicas=2", {"grpc": {"port": 50051}}),
+        ):
+            text, error = render(KEPT / "default.values.yaml", "--set", setting)
+            self.assertIsNone(error)
+            (server,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")
+            probe = server["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+            self.assertEqual(probe, expected | {"periodSeconds": 5})
+
+    def test_a_long_release_name_leaves_room_for_the_pods(self):
+        # A pod's label is the name of its StatefulSet, and ten digits with a dash before them. It has 63 characters.
+        text, error = render(KEPT / "everything.values.yaml", name="a" * 53)
+        self.assertIsNone(error)
+        rendered = [one for one in yaml.safe_load_all(text) if one]
+        (name,) = (one["metadata"]["name"] for one in rendered if one["kind"] == "StatefulSet")
+        self.assertLessEqual(len(name), 52)
+        self.assertIn(f"http://{name}:6334", text)
 
     def test_open_on_purpose_is_allowed(self):
         for more in ("allowUnprotected=true", "keys.existingSecret=x"):
@@ -322,6 +350,22 @@ class Commands(unittest.TestCase):
         *shell, script = container["command"]
         return run(*shell, self.here(script), env=env)
 
+    def test_a_build_that_begins_meanwhile_keeps_its_parts(self):
+        # The jobs of a build that was given up end after those of the next one have begun.
+        program = self.folder / "bin" / "spechop"
+        program.unlink()
+        program.write_text("#!/bin/sh\nmkdir -p parts-ffff/0\n")
+        program.chmod(0o755)
+        indexes = self.folder / "indexes"
+        shards = of_kind("volume", "Job")[0]["spec"]["completions"]
+        script = next(pod["containers"][0]["command"][-1] for name, pod in pods("volume") if "-join-" in name)
+        mine = re.search(r"rm -rf (parts-\w+)", script)[1]
+        for part in [f"{mine}/{n}" for n in range(shards)] + ["parts-0000/0"]:
+            (indexes / part).mkdir(parents=True)
+            (indexes / part / "manifest.json").touch()
+        self.job("volume", "join")
+        self.assertEqual([one.name for one in indexes.glob("parts-*")], ["parts-ffff"])
+
     def test_the_program_takes_what_the_servers_are_given(self):
         for case in ("default", "volume", "everything"):
             if case == "everything" and "SPECHOP_SERVER_KEYS_FILE" not in lab.config_keys():
@@ -336,6 +380,8 @@ class Commands(unittest.TestCase):
 
     def test_parts_that_jobs_build_are_joined_and_served(self):
         shards = of_kind("volume", "Job")[0]["spec"]["completions"]
+        # Of a build that was given up.
+        (self.folder / "indexes" / "parts-0000" / "0").mkdir(parents=True)
         for part in range(shards):
             self.job("volume", "parts", JOB_COMPLETION_INDEX=str(part))
         self.job("volume", "join")

@@ -161,19 +161,19 @@ class Versions(unittest.TestCase):
 class Alerts(unittest.TestCase):
     @needs("promtool")
     def test_rules_and_their_cases(self):
-        run(tool("promtool"), "check", "rules", MONITORING / "alerts.yml")
+        run(tool("promtool"), "check", "rules", lab.ALERTS)
         run(tool("promtool"), "test", "rules", MONITORING / "alerts_test.yml")
 
     @needs("promtool")
     def test_prometheus_takes_its_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
             text = (MONITORING / "prometheus.yml").read_text(encoding="utf-8")
-            file.write(text.replace("/etc/prometheus/", f"{MONITORING}/"))
+            file.write(text.replace("/etc/prometheus/", f"{lab.ALERTS.parent}/"))
             file.flush()
             run(tool("promtool"), "check", "config", file.name)
 
     def test_every_alert_has_a_case_in_which_it_rings(self):
-        rules = yaml.safe_load((MONITORING / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+        rules = yaml.safe_load(lab.ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
         cases = yaml.safe_load((MONITORING / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
         ringing = {
             one["alertname"] for case in cases for one in case.get("alert_rule_test", []) if one.get("exp_alerts")
@@ -181,7 +181,7 @@ class Alerts(unittest.TestCase):
         self.assertEqual(ringing, {rule["alert"] for rule in rules if "alert" in rule})
 
     def test_outcomes_and_reasons_are_those_of_the_server(self):
-        text = (MONITORING / "alerts.yml").read_text(encoding="utf-8")
+        text = lab.ALERTS.read_text(encoding="utf-8")
         source = "".join(
             file.read_text(encoding="utf-8") for file in (ROOT / "crates" / "spechop-server" / "src").rglob("*.rs")
         )

@@ -55,7 +55,7 @@ def queries():
 
 
 def rules():
-    return yaml.safe_load((MONITORING / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+    return yaml.safe_load(lab.ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
 
 
 @needs("prometheus")
@@ -99,7 +99,7 @@ class Metrics(unittest.TestCase):
     def scrape(cls):
         config = yaml.safe_load((MONITORING / "prometheus.yml").read_text(encoding="utf-8"))
         config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
-        config["rule_files"] = [str(MONITORING / "alerts.yml")]
+        config["rule_files"] = [str(lab.ALERTS)]
         config["scrape_configs"][0]["static_configs"][0]["targets"] = [cls.address]
         (cls.folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         command = [

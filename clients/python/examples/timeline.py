@@ -37,20 +37,24 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
         # A draft of the planner's words has no end of its own, and no bar.
         if kind == "launched" and event.launched.stage in STAGES:
             done.append(Bar(event.branch, event.launched.stage, event.at_ms))
-        elif kind == "rolled_back":
+            continue
+        mine = [bar for bar in done if bar.branch == event.branch and bar.end is None]
+        if kind == "rolled_back":
             rolled_back.add(event.branch)
-        elif kind in ENDS:
-            for bar in reversed(done):
-                if (bar.branch, bar.stage) == (event.branch, ENDS[kind]) and bar.end is None:
-                    bar.end = event.at_ms
-                    happened = getattr(event, kind)
-                    bar.label = {
-                        "planned": lambda: happened.sub_question,
-                        "drafted": lambda: happened.answer,
-                        "observed": lambda: happened.observation.answer,
-                        "guessed": lambda: happened.guess or "no guess",
-                    }[kind]()
-                    break
+            for bar in mine:
+                bar.end = event.at_ms
+        elif kind == "failed" or kind in ENDS:
+            stage = event.failed.stage if kind == "failed" else ENDS[kind]
+            for bar in [bar for bar in mine if bar.stage == stage][-1:]:
+                bar.end = event.at_ms
+                happened = getattr(event, kind)
+                bar.label = {
+                    "planned": lambda: happened.sub_question,
+                    "drafted": lambda: happened.answer,
+                    "observed": lambda: happened.observation.answer,
+                    "guessed": lambda: happened.guess or "no guess",
+                    "failed": lambda: happened.reason,
+                }[kind]()
     return done, rolled_back, events[-1].at_ms
 
 

@@ -47,7 +47,7 @@ class Options(TypedDict, total=False):
     drafts: int
     """The most look-ups that are begun for a hop while its sub-question is still being written."""
     effort: Literal["low", "normal", "high"]
-    """How much is done for a better answer. Unlike `k`, it may change the answer."""
+    """How much is done for a better answer. It is there to change answers; `k` is not."""
 
 
 _VERIFIERS = {"exact": wire.VERIFIER_MODE_EXACT, "rule": wire.VERIFIER_MODE_RULE, "paper": wire.VERIFIER_MODE_PAPER}
@@ -77,7 +77,7 @@ def ask_request(question: str, **options: Unpack[Options]) -> wire.AskRequest:
         said["unbounded"] = wire.Unbounded()
     elif k is not None:
         # A bool is an int to Python, and 2.0 is a number that somebody has computed.
-        if isinstance(k, (bool, str)) or k != int(k):
+        if isinstance(k, (bool, str)) or (isinstance(k, float) and not k.is_integer()) or k != int(k):
             raise ValueError(f'k must be a whole number, math.inf or "auto", not {k!r}')
         said["k"] = int(k)
     verifier = said.pop("verifier", None)

@@ -29,7 +29,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/* The gateways of Qdrant, as the server takes them: with commas between. */}}
 {{- define "spechop.qdrantUrls" -}}
 {{- if .Values.qdrant.enabled -}}
-http://{{ .Release.Name }}-qdrant:6334
+http://{{ include "spechop.name" . }}-qdrant:6334
 {{- else -}}
 {{- join "," .Values.qdrantUrls -}}
 {{- end -}}
@@ -132,5 +132,15 @@ affinity:
 tcpSocket: {port: 50051}
 {{- else -}}
 grpc: {port: 50051}
+{{- end -}}
+{{- end -}}
+
+{{/* Its HTTPS probe does, but has no certificate to show. /readyz also says whether parts elsewhere are there, which a
+restart does not mend. */}}
+{{- define "spechop.readiness" -}}
+{{- if and .Values.tls.existingSecret (not .Values.tls.clientAuthoritySecret) -}}
+httpGet: {path: /readyz, port: 50051, scheme: HTTPS}
+{{- else -}}
+{{- include "spechop.probe" . -}}
 {{- end -}}
 {{- end -}}

@@ -5,6 +5,11 @@ which the index is that lies there: it is written last, so going back to an earl
 {{- printf "%v %s %s %v %v" $build.revision $build.corpusClaim $build.corpusPath $build.shards $build.hotFraction | sha256sum | trunc 8 -}}
 {{- end -}}
 
+{{/* The file that says of which index the servers' look-ups are. */}}
+{{- define "spechop.indexOf" -}}
+{{- ternary "pushed.of" "default.of" (eq .Values.index.target "qdrant") -}}
+{{- end -}}
+
 {{- define "spechop.indexPod" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
@@ -79,6 +84,8 @@ spec:
         - |
           cd /var/lib/spechop/indexes
           joined() { [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; }
+          # Of builds that were given up. Helm ends their jobs after it has begun ours, so a newer build's may be there later.
+          given_up=(parts-*)
           parts=()
           for ((part = 0; part < {{ $build.shards }}; part++)); do
             until joined || [ -e "parts-{{ $id }}/$part/manifest.json" ]; do sleep 5; done
@@ -89,12 +96,13 @@ spec:
             spechop index merge --out default {{ if gt (float64 $build.hotFraction) 0.0 }}--hot-fraction {{ $build.hotFraction }} {{ end }}"${parts[@]}"
             echo {{ $id }} >default.of
           fi
-          rm -rf parts-{{ $id }}
+          rm -rf parts-{{ $id }} "${given_up[@]}"
           {{- if eq .Values.index.target "qdrant" }}
           IFS=, read -ra urls <<<"$QDRANT_URLS"
           spechop index push "${urls[@]/#/--url=}" --collection "$COLLECTION"
           {{- with .Values.qdrantKeyEnv }} --api-key-env {{ . }}{{ end }}
           {{- with include "spechop.qdrantReplicas" . }} --replicas {{ . }}{{ end }} default
+          echo {{ $id }} >{{ include "spechop.indexOf" . }}
           {{- end }}
       {{- if eq .Values.index.target "qdrant" }}
       env:
