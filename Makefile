@@ -120,7 +120,7 @@ release: setup ## build an archive of the program with its bill of materials; OU
 bench: setup ## run the benchmarks
 	@cargo bench --locked --workspace
 
-prove: setup ## compare a million random schedules of the window with the slow agent
+prove: setup ## compare a million random schedules of the window with the standard agent
 	@cargo run --locked --release -q -p spechop-window --example prove -- $(SCHEDULES) $(SEED)
 
 bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
