@@ -4,10 +4,9 @@
 //! `cargo bench -p spechop-eval --bench memory`
 //!
 //! The memory and the encoder are the real ones; what is committed comes of the data sets and of a stored run.
-//! *Gold*: the hops of all questions, one after the other; each is guessed, and then committed. *Other words*: behind all
-//! those hops, the sub-questions that the planner wrote for some of the same questions (run `answers`), with what was
-//! observed for them.
-//! A guess is right if the `rule` verifier accepts it.
+//! *Gold*: the hops of all questions, one after the other; each is guessed, and then committed. *Other
+//! words*: behind all those hops, the sub-questions that the planner wrote for some of the same questions
+//! (run `answers`), with what was observed for them. A guess is right if the `rule` verifier accepts it.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -199,7 +199,8 @@ pub fn compare(played: &Recording<'_>, wanted: Wanted) -> Result<Comparison, Mis
 }
 
 /// The questions in their order, each by what was learnt of those before it and of what was chosen for them, as a
-/// server would: by k = 3 until enough is known, and by k = 1 while the calls are spent. Beside it one fixed setting. So many of the first questions are played, and not counted.
+/// server would: by k = 3 until enough is known, and by k = 1 while the calls are spent. Beside it one fixed
+/// setting. So many of the first questions are played, and not counted.
 ///
 /// # Errors
 ///

@@ -33,8 +33,8 @@ pub struct RunInfo {
     /// What was used, by part (`planner`, `reader`, `encoder`, `index`, `speculator hot`, …): a name and a hash.
     pub parts: BTreeMap<String, String>,
     /// The commit that is checked out where the run is asked for, which says nothing of a program that was built
-    /// before. If files had been changed, a `+` and a hash of the changes to the program stand behind it. `unknown` outside a
-    /// repository.
+    /// before. If files had been changed, a `+` and a hash of the changes to the program stand behind it.
+    /// `unknown` outside a repository.
     pub commit: String,
     /// The machine.
     pub machine: Machine,

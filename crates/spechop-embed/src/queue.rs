@@ -122,8 +122,8 @@ impl Queue {
         self.queries.len() + self.passages.len()
     }
 
-    /// What to compute next: queries before passages, of both the most urgent first. No run holds more than `run_tokens_max` tokens,
-    /// padding included, unless a single text does.
+    /// What to compute next: queries before passages, of both the most urgent first. No run holds more than
+    /// `run_tokens_max` tokens, padding included, unless a single text does.
     pub(crate) fn next_run(&mut self, run_tokens_max: usize) -> Option<Run> {
         if self.queries.is_empty() {
             let waiting = self.passages.iter_mut();

@@ -178,9 +178,9 @@ fn load(library: &Path, path: &Path, threads: usize) -> Result<Session, OpenErro
     })
 }
 
-/// Whether this processor adds two products of eight bits in sixteen, so that a quantised model would read other words here
-/// than elsewhere unless it is told to be exact. With integer dot products (VNNI) it is exact anyway, and would take the
-/// slower way as well if it were told.
+/// Whether this processor adds two products of eight bits in sixteen, so that a quantised model would read
+/// other words here than elsewhere unless it is told to be exact. With integer dot products (VNNI) it is
+/// exact anyway, and would take the slower way as well if it were told.
 fn sums_may_overflow() -> bool {
     #[cfg(target_arch = "x86_64")]
     return !(std::arch::is_x86_feature_detected!("avx512vnni")

@@ -1,4 +1,5 @@
-//! The planner's steps on this machine: `cargo bench -p spechop-llm --bench steps -- [THREADS] [MODEL.gguf [ADAPTER.gguf]]`.
+//! The planner's steps on this machine:
+//! `cargo bench -p spechop-llm --bench steps -- [THREADS] [MODEL.gguf [ADAPTER.gguf]]`.
 //!
 //! Plans two questions with the planner that is shipped or another, hop by hop with the right answers, first with
 //! nothing cached and then each step behind the one before, as the agent does. Four times for each

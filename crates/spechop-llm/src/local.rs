@@ -72,9 +72,9 @@ pub struct LocalModelOptions {
     /// workers than cores gain nothing. They share the weights; each has a context of its own, and
     /// with it the memory of its slots.
     pub workers: NonZeroU32,
-    /// Threads that compute for each worker. `None`: the physical cores divided among the workers. They wait for each other after
-    /// every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the process
-    /// started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
+    /// Threads that compute for each worker. `None`: the physical cores divided among the workers. They wait
+    /// for each other after every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the
+    /// process started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
     /// threads are several times slower than one.
     pub threads: Option<NonZeroU32>,
     /// Most tokens of one prompt and its continuation, and no more than the model was trained

@@ -285,17 +285,30 @@ impl OpenAiModel {
             };
             bytes += piece.len();
             if bytes > bytes_max {
+                if said.end.is_some() {
+                    break;
+                }
                 return Err(self.malformed(format!("more than {bytes_max} bytes")));
             }
             events.push(&piece);
-            while let Some(data) = events
-                .next()
-                .map_err(|garbled| self.malformed(garbled.to_string()))?
-            {
-                if data == "[DONE]" {
-                    return self.finish(generation, said);
-                }
-                let chunk = self.parse(data.as_bytes())?;
+            loop {
+                let next = events.next();
+                let next = next.map_err(|garbled| self.malformed(garbled.to_string()));
+                let chunk = match next {
+                    Ok(None) => break,
+                    Ok(Some(data)) if data.trim() == "[DONE]" => {
+                        return self.finish(generation, said);
+                    }
+                    // An event without a word says that the server is there.
+                    Ok(Some(data)) if data.trim().is_empty() => continue,
+                    Ok(Some(data)) => self.parse(data.as_bytes()),
+                    Err(garbled) => Err(garbled),
+                };
+                let chunk = match chunk {
+                    Ok(chunk) => chunk,
+                    Err(_) if said.end.is_some() => return self.finish(generation, said),
+                    Err(error) => return Err(error),
+                };
                 let is_over = said.add(&chunk, generation);
                 metered.tell(said.known(generation));
                 if is_over {
@@ -319,7 +332,7 @@ impl OpenAiModel {
         loop {
             while let Ok(Some(data)) = events.next() {
                 let chunk = self.parse(data.as_bytes());
-                if data == "[DONE]" || chunk.is_ok_and(|chunk| said.count(&chunk)) {
+                if data.trim() == "[DONE]" || chunk.is_ok_and(|chunk| said.count(&chunk)) {
                     return;
                 }
             }

@@ -1,5 +1,5 @@
-//! Thoughts that a model writes before its text, between `<think>` and `</think>`: an endpoint may leave them there, and a
-//! model in the process always does.
+//! Thoughts that a model writes before its text, between `<think>` and `</think>`: an endpoint may leave them
+//! there, and a model in the process always does.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";

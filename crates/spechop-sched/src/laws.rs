@@ -54,7 +54,8 @@ pub(crate) fn speculation_keeps_to_idle_cores(group: &Group) -> bool {
 }
 
 /// SCHED-7: no guess of a group waits where its backend has a place and the cores that it takes are
-/// idle, unless needed calls wanted more than all cores for most of the last second. That a needed call does not wait for a core is SCHED-3 of its own lanes.
+/// idle, unless needed calls wanted more than all cores for most of the last second. That a needed call does
+/// not wait for a core is SCHED-3 of its own lanes.
 pub(crate) fn idle_cores_are_used(group: &Group) -> bool {
     group.best_to_start().is_none()
 }

@@ -1,7 +1,8 @@
 //! What a backend bears: how many places are open to speculation now. Pure.
 //!
 //! States: *open* → (asked for less, or two authoritative calls in a row slower than the backend's
-//! own p99, one after the other) → *closed* for a cool-down → *opening* by 1, 2, 4, … places per quiet interval → *open*.
+//! own p99, one after the other) → *closed* for a cool-down → *opening* by 1, 2, 4, … places per quiet
+//! interval → *open*.
 
 use std::time::Duration;
 

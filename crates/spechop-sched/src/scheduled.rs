@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use spechop_ports::{
-    Call, DraftWriter, Encoded, Encoder, GuessRequest, Guessed, Lane, Life, PlanRequest, Planned,
-    Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
-    Rewritten, Speculator, TextKind, WrittenDraft,
+    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, Life, PlanRequest,
+    Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest,
+    Rewriter, Rewritten, Speculator, TextKind, WrittenDraft,
 };
 use spechop_types::Passage;
 
@@ -102,6 +102,16 @@ impl Reader for Scheduled<dyn Reader> {
 impl Speculator for Scheduled<dyn Speculator> {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
         self.run(call, self.inner.guess(call, request)).await
+    }
+
+    async fn guess_streaming(
+        &self,
+        call: &Call,
+        request: GuessRequest,
+        early: &mut (dyn FnMut(Guess) + Send),
+    ) -> Result<Guessed, PortError> {
+        let work = self.inner.guess_streaming(call, request, early);
+        self.run(call, work).await
     }
 }
 

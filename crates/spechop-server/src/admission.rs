@@ -150,6 +150,10 @@ impl Admission {
             linger_max: config.server.linger_max,
         };
         let mut asked = Asked::read(request, &caller.tenant, patience, &rules)?;
+        // Whoever has taken the name neither stands in line nor pays for being told so.
+        if let Some(id) = &asked.id {
+            state.questions.is_free(id)?;
+        }
         // Before anything is set aside.
         let place = self.place(&mut asked.settings).await?;
         let is_named = asked.id.is_some();
@@ -157,7 +161,7 @@ impl Admission {
             Some(id) => id,
             None => state.questions.make_name(&caller.tenant)?,
         };
-        // Whoever has taken the name pays nothing for being told so.
+        // Somebody may have taken it while this one stood in line.
         state.questions.is_free(&id)?;
         let settings = &mut asked.settings;
         let hold = state.hold(settings).await?;

@@ -1,5 +1,5 @@
-//! What `spechop models pull` and `spechop models quantize` note beside a model once every byte of it is right, and how a server
-//! compares the files with that before any parser meets them.
+//! What `spechop models pull` and `spechop models quantize` note beside a model once every byte of it is
+//! right, and how a server compares the files with that before any parser meets them.
 //!
 //! The parsers are native code: a flipped bit may end the process, or change answers without a word.
 //! A pull proves SHA-256s. A start compares lengths and CRC-32s of all bytes, because that takes a

@@ -10,8 +10,8 @@
 //!
 //! A question's story is told when it ends: the events that it told meanwhile, and the notes of its calls.
 //! Nothing of a question waits for more. Its spans are made when they are sent off, and what the queue has no
-//! room for is dropped and counted. Upstream services learn before which span they work for, as a span's name follows from that of
-//! the question and from a number.
+//! room for is dropped and counted. Upstream services learn before which span they work for, as a span's name
+//! follows from that of the question and from a number.
 
 mod exporter;
 mod key;

@@ -269,6 +269,21 @@ async fn one_tenant_cannot_fill_the_line() {
     server.is_idle().await;
 }
 
+/// A client that asks again for what it has asked already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_is_refused_without_waiting() {
+    let server = server(LINE).await;
+    let named = || AskRequest {
+        question_id: "mine".to_owned(),
+        ..question()
+    };
+    let mut client = server.client().await;
+    let _held = client.ask_stream(named()).await.unwrap();
+    let again = timeout(Duration::from_secs(20), client.ask_stream(named())).await;
+    let status = again.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_hangs_up_leaves_the_line() {
     let server = server(LINE).await;

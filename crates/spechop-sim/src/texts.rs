@@ -56,8 +56,8 @@ impl Asked {
         }
     }
 
-    /// At most as many guesses as the policy builds upon, best first, right as the trace says. The best one is as likely as it
-    /// says itself, calibrated; if it does not, and for all others, `usual` has to do.
+    /// At most as many guesses as the policy builds upon, best first, right as the trace says. The best one
+    /// is as likely as it says itself, calibrated; if it does not, and for all others, `usual` has to do.
     pub(crate) fn guesses(
         &mut self,
         hop: &Hop,

@@ -204,8 +204,9 @@ fn slow_guess_is_dropped() {
 }
 
 /// RelLat over many hops of steady stages tends to the closed form: that of the continuous window, which is
-/// ours, and that of the window in rounds, which is Corollary 3 of the paper. A question of n hops is off by the ends of its trajectory, at most one (1 + β) and one β in n (1 + β); the
-/// share of right guesses scatters by less than four standard deviations.
+/// ours, and that of the window in rounds, which is Corollary 3 of the paper. A question of n hops is off by
+/// the ends of its trajectory, at most one (1 + β) and one β in n (1 + β); the share of right guesses
+/// scatters by less than four standard deviations.
 #[test]
 fn long_questions_tend_to_the_closed_form() {
     let hops = 1_500;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use spechop_ports::{Call, Guess, GuessRequest, Guessed, PortError, Speculator};
-use spechop_types::{Chance, Observation, canonical};
+use spechop_types::{Chance, Observation, canonical_name};
 use tokio::time::{Instant, timeout_at};
 
 use crate::outcomes::Outcomes;
@@ -154,7 +154,7 @@ fn chance(guess: &Guess) -> Chance {
 
 /// Two who guess need not write an answer alike. A branch for each would be built twice.
 pub(crate) fn is_same(a: &Guess, b: &Guess) -> bool {
-    a.text == b.text || canonical(&a.text) == canonical(&b.text)
+    a.text == b.text || canonical_name(&a.text) == canonical_name(&b.text)
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Chance, Passage, canonical};
+use crate::{Chance, Passage, canonical_name};
 
-/// One sub-question. Two askings of it are the same if their folded forms are, and the signs that make another
-/// name: C++ is not C#.
+/// One sub-question, with the folded form under which two askings of it are the same.
 #[derive(Clone, Debug)]
 pub struct SubQuestion {
     text: Arc<str>,
@@ -17,7 +16,7 @@ impl SubQuestion {
     pub fn new(text: &str) -> Self {
         Self {
             text: text.into(),
-            key: canonical(text).into(),
+            key: canonical_name(text).into(),
         }
     }
 
@@ -31,7 +30,7 @@ impl SubQuestion {
         &self.text
     }
 
-    /// [`canonical`] of the text: the same sub-question has the same key.
+    /// [`canonical_name`] of the text: equal keys mean the same sub-question.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -51,17 +50,11 @@ impl SubQuestion {
 
 impl PartialEq for SubQuestion {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key && signs(&self.text).eq(signs(&other.text))
+        self.key == other.key
     }
 }
 
 impl Eq for SubQuestion {}
-
-/// The signs that make another name and that [`canonical`] leaves out.
-fn signs(text: &str) -> impl Iterator<Item = char> + '_ {
-    text.chars()
-        .filter(|sign| matches!(sign, '+' | '#' | '♯' | '♭'))
-}
 
 /// What a segment of the planner ends with.
 #[derive(Clone, Debug, PartialEq, Eq)]

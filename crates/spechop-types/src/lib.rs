@@ -41,7 +41,9 @@ pub use refusal::{Refusal, Refusals};
 pub use spread::{GOLDEN, spread};
 pub use stage::Stage;
 pub use tenant::{InvalidTenant, Tenant};
-pub use text::{canonical, cut_at_word, is_invisible, is_unseen, normalise, one_line, words};
+pub use text::{
+    canonical, canonical_name, cut_at_word, is_invisible, is_unseen, normalise, one_line, words,
+};
 pub use time::{ms, whole_ms};
 pub use trace_context::{SpanId, TraceContext, TraceId};
 pub use unanswered::{is_hedge, is_refusal};

@@ -26,6 +26,32 @@ pub fn canonical(text: &str) -> String {
     out
 }
 
+/// [`canonical`], with the signs spelled out that stand behind a letter and make another name: C++, C# and C are
+/// three, C♯ is C#.
+pub fn canonical_name(text: &str) -> String {
+    let sign = |c: char| match c {
+        '+' | '＋' => Some(" plus"),
+        '#' | '＃' | '♯' => Some(" sharp"),
+        '♭' => Some(" flat"),
+        _ => None,
+    };
+    if !text.contains(|c| sign(c).is_some()) {
+        return canonical(text);
+    }
+    let mut spelled = String::with_capacity(text.len() + 8);
+    let mut is_behind_letter = false;
+    for c in text.chars() {
+        match sign(c) {
+            Some(name) if is_behind_letter => spelled.push_str(name),
+            _ => {
+                spelled.push(c);
+                is_behind_letter = c.is_alphabetic() || is_combining_mark(c);
+            }
+        }
+    }
+    canonical(&spelled)
+}
+
 /// A word that is longer is cut, too: some scripts have no gaps between words.
 const WORD_CHARS_MAX: usize = 100;
 
@@ -202,6 +228,23 @@ fn is_accent(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signs_behind_letters_make_another_name() {
+        for (text, name) in [
+            ("When did C++ appear?", "when did c plus plus appear"),
+            (
+                "Prelude in C♯, é♭ and C＃",
+                "prelude in c sharp e flat and c sharp",
+            ),
+            ("sub-question #1 of 2 + 2", "sub question 1 of 2 2"),
+            ("+", ""),
+        ] {
+            assert_eq!(canonical_name(text), name, "{text}");
+        }
+        let older = ["Is C++ older than C?", "Is C older than C++?"].map(canonical_name);
+        assert_ne!(older[0], older[1]);
+    }
 
     #[test]
     fn folds_case_diacritics_punctuation_and_spaces() {

@@ -178,15 +178,14 @@ impl PageReader for KeptPages {
                 detail: panic.to_string(),
             })
         });
-        match (outcome, unused.is_some()) {
+        // Another began it.
+        let start = unused.filter(|_| call.lane() == Lane::Authoritative);
+        match (outcome, start) {
             // The time of another was over; this one has had little of its own.
-            (Err(PageFailure::Timeout { .. }), true) if call.lane() == Lane::Authoritative => {
-                self.pages.bring(call, url, None).await
-            }
+            (Err(PageFailure::Timeout { .. }), Some(start)) => start(page_call.clone()).await,
             // Nor is a part of the page what its own time might have brought.
-            (Ok(part), true) if !part.whole && call.lane() == Lane::Authoritative => {
-                let whole = self.pages.bring(call, url, None).await;
-                Ok(whole.unwrap_or(part))
+            (Ok(part), Some(start)) if !part.whole => {
+                Ok(start(page_call.clone()).await.unwrap_or(part))
             }
             (outcome, _) => outcome,
         }

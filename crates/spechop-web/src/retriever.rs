@@ -1,7 +1,7 @@
 //! Search, pages and ranking together: the web as a [`Retriever`].
 //!
-//! search ─▶ the first pages, each as soon as its result is known ─▶ their passages ─▶ the few that are the best by their
-//! words (BM25) ─▶ those nearest to the query by the encoder and by words
+//! search ─▶ the first pages, each as soon as its result is known ─▶ their passages ─▶ the few that are the
+//! best by their words (BM25) ─▶ those nearest to the query by the encoder and by words
 //!
 //! Everything is part of the one call, so that dropping it ends the search and every transfer, and
 //! promoting it promotes them all.

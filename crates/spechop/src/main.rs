@@ -1,10 +1,12 @@
 //! `spechop`: the one binary. What a command does stands in `commands`.
 
+#[macro_use]
+mod output;
+
 mod bar;
 mod commands;
 mod input;
 mod models;
-mod output;
 
 use std::process::ExitCode;
 

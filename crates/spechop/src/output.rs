@@ -8,6 +8,15 @@ use spechop_server::Env;
 /// The exit code by which a shell tells that SIGPIPE has ended a program: 128, and the number of the signal.
 const AFTER_SIGPIPE: u8 = 128 + 13;
 
+/// A line for people, on standard error. If nobody reads that any more, the work is done all the same;
+/// `eprintln!` would end it.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use ::std::io::Write as _;
+        let _ = ::std::writeln!(::std::io::stderr(), $($words)*);
+    }};
+}
+
 /// Nobody reads standard output any more. The broken pipe of a connection is another matter.
 #[derive(Debug, thiserror::Error)]
 #[error("nobody reads standard output any more")]
@@ -54,8 +63,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if is_unread(error) {
         return ExitCode::from(AFTER_SIGPIPE);
     }
-    // Nobody sees it if stderr is closed.
-    let _ = writeln!(io::stderr(), "spechop: {error:#}");
+    say!("spechop: {error:#}");
     ExitCode::FAILURE
 }
 

@@ -149,7 +149,8 @@ pub(super) fn at<'a>(view: &View<'a>, speculator: &str, k: K) -> Vec<Case<'a>> {
         .unwrap_or_default()
 }
 
-/// Every k that some run has as usual, 1 first, then unbounded, then chosen by the server; none where there is only k = 1.
+/// Every k that some run has as usual, 1 first, then unbounded, then chosen by the server; none where there
+/// is only k = 1.
 pub(super) fn widths(group: &Group<'_>, speculator: &str) -> Vec<K> {
     let all = group.views.iter().flat_map(|view| view.main());
     let usual = all.filter(|c| c.is_usual() && c.variant.speculator() == speculator);

@@ -85,7 +85,8 @@ fn wait(latency: Injected, text: &str) -> Duration {
     Duration::try_from_secs_f64(latency.of(text) / 1000.0).unwrap_or_default()
 }
 
-/// Mean and variance of the slowest page, by the tail of its distribution: E[X] = ∫P(X > x) dx, E[X²] = ∫2x·P(X > x) dx.
+/// Mean and variance of the slowest page, by the tail of its distribution: E[X] = ∫P(X > x) dx, E[X²] =
+/// ∫2x·P(X > x) dx.
 fn slowest(page: Injected) -> (f64, f64) {
     let step = PAGE_MS_MAX / f64::from(STEPS);
     let (mut mean, mut square) = (0.0, 0.0);

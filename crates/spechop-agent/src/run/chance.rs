@@ -9,7 +9,8 @@ use super::Run;
 use crate::stages::Work;
 
 impl Run<'_> {
-    /// A drafted look-up is of use if its branch asks for it, too. A guess is of use if its branch becomes head and it is right.
+    /// A drafted look-up is of use if its branch asks for it, too. A guess is of use if its branch becomes
+    /// head and it is right.
     pub(super) fn chance_of(&self, work: Work, branch: BranchId) -> Chance {
         let becomes_head = self.window.chance(branch);
         let is_needed = |lookup| match self.window.drafted_for(lookup) {

@@ -231,7 +231,7 @@ fn fresh_question(
             fallback: Some(Step::Ask(asked)),
         });
     }
-    if asked.key() == canonical(request.question.as_str()) {
+    if asked == SubQuestion::new(request.question.as_str()) {
         return Err(Flaw {
             detail,
             complaint: match style {

@@ -202,6 +202,7 @@ async fn odd_answers_are_taken_for_what_they_are() {
         "usage": {"prompt_tokens": 1, "completion_tokens": 2},
     });
     let again = delta("no ").repeat(8);
+    let last = event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
     for (answer, text, end) in [
         // Never closes its tag.
         (
@@ -237,6 +238,17 @@ async fn odd_answers_are_taken_for_what_they_are() {
                     + &ending("stop")),
             ),
             "X".to_owned(),
+            End::Turn,
+        ),
+        // Events without a word keep the line open, and what comes behind the end is rubbish.
+        (
+            stream(&(delta("Amy") + "data:\n\n" + &last + "data: {not json}\n\n")),
+            "Amy".to_owned(),
+            End::Turn,
+        ),
+        (
+            stream(&(delta("Amy") + &last + "data: [DONE] \n\n")),
+            "Amy".to_owned(),
             End::Turn,
         ),
         // Knows no limit.

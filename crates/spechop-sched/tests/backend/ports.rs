@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    DraftWriter, Encoded, Encoder, Life, PlanRequest, Planned, Planner, Reader, Retriever,
-    RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, Wishes, contract,
+    DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Life, PlanRequest, Planned,
+    Planner, Reader, Retriever, RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, Wishes,
+    contract,
 };
 use spechop_sched::{Eligibility, Grade, Rule, Scheduled, ScheduledRetriever};
 use spechop_testkit::{Script, ScriptedPorts, TextVectors};
-use spechop_types::{Passage, Question, Step, Tokens};
+use spechop_types::{Passage, Question, Step, SubQuestion, Tokens};
 
 use super::*;
 
@@ -32,6 +33,50 @@ async fn decorators_keep_the_contracts() {
     assert!(is_idle(backend.gauges()));
     assert!(backend.gauges().started > 8);
     assert_eq!(script.live(), 0);
+}
+
+/// Has a guess at once, and that is all.
+struct Hasty;
+
+#[async_trait]
+impl Speculator for Hasty {
+    async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
+        self.guess_streaming(call, request, &mut |_| {}).await
+    }
+
+    async fn guess_streaming(
+        &self,
+        _: &Call,
+        _: GuessRequest,
+        early: &mut (dyn FnMut(Guess) + Send),
+    ) -> Result<Guessed, PortError> {
+        let guess = Guess::from("Ann");
+        early(guess.clone());
+        Ok(Guessed {
+            guesses: vec![guess],
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn early_guesses_pass_through() {
+    let (backend, rules) = (backend(2, 1), Eligibility::shipped());
+    let rule = rules.of("speculator");
+    let speculator = Scheduled::<dyn Speculator>::new(Arc::new(Hasty), &backend, rule);
+    let request = GuessRequest {
+        question: Question::new("Whose mother?").expect("a question"),
+        hops: Vec::new(),
+        sub_question: SubQuestion::new("Whose?"),
+        passages: NonZeroUsize::MIN,
+        limit: NonZeroUsize::MIN,
+    };
+    let mut early = Vec::new();
+    let call = guess(0.9);
+    let guessed = speculator
+        .guess_streaming(&call, request, &mut |guess| early.push(guess))
+        .await;
+    assert_eq!(early, guessed.expect("a guess").guesses);
 }
 
 /// Encodes and rewrites, each in a second.

@@ -81,17 +81,26 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
             }
             number
         };
+        let whole = |wrong: &mut Vec<FieldViolation>| {
+            let number: Option<u64> = value.trim().parse().ok();
+            if number.is_none() {
+                wrong.push(FieldViolation::new(&*name, "must be a whole number from 0"));
+            }
+            number
+        };
+        // Too much for the field is too much for the server, which names its bound.
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         match (&*name, &*value) {
             ("question", text) => text.clone_into(&mut request.question),
             ("k", "auto") => options.width = Some(Width::AUTO),
             ("k", "inf") => options.width = Some(Width::UNBOUNDED),
-            ("k", _) => options.width = number().map(|k| Width::K(k as u32)),
+            ("k", _) => options.width = whole(&mut wrong).map(|k| Width::K(small(k))),
             ("speculator", name) => options.speculator = Some(name.to_owned()),
             ("verifier", "RULE") => options.verifier = VerifierMode::Rule.into(),
             ("verifier", "EXACT") => options.verifier = VerifierMode::Exact.into(),
             ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
-            ("target_calls", _) => budget.target_calls = number().map(|calls| calls as u32),
-            ("tokens", _) => budget.tokens = number().map(|tokens| tokens as u64),
+            ("target_calls", _) => budget.target_calls = whole(&mut wrong).map(small),
+            ("tokens", _) => budget.tokens = whole(&mut wrong),
             ("money", _) => {
                 budget.money_micros = number().map(|money| (money * 1e6).round() as u64);
             }
@@ -239,6 +248,8 @@ mod tests {
         assert_eq!(width("k=auto"), Some(Width::AUTO));
         for (wrong, field) in [
             ("k=x", "k"),
+            ("k=2.9", "k"),
+            ("target_calls=1.5", "target_calls"),
             ("seconds=-1", "seconds"),
             ("tokens=NaN", "tokens"),
             ("money=1+EUR", "money"),

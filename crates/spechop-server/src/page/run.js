@@ -1,14 +1,14 @@
-// One run of a question, live or recorded: its events, the view behind each of them, and a clock.
+// A run of a question, live or recorded: its events, the view behind each, and a clock.
 
 import { reduce, START, elapsed, sequential } from './reduce.js';
 
-/// Most events that are taken; a question of 1024 hops has fewer.
+/// Most events; a question of 1024 hops has fewer.
 const EVENTS_MAX = 200_000;
 
-/// Most items that events have copied for their views: some 256 MB.
+/// Most items that views do not share: some 256 MB.
 const COPIED_MAX = 32_000_000;
 
-/// How many items a view does not share with the one before: of its lists, and of its branches.
+/// How many items a view does not share with the one before.
 function copied(view, before) {
   const items = (value) => (Array.isArray(value) ? value.length : 1);
   let sum = 0;
@@ -58,7 +58,6 @@ export class Run {
     }
     if (view.gap) {
       this.views[this.views.length - 1] = view;
-      // Its end came, though what is missing never will.
       if (event.answer) this.live = false;
       return;
     }
@@ -99,14 +98,14 @@ export class Run {
     return low;
   }
 
-  /// The next moment after `now` at which something happened, or the one before; Infinity or 0 if there is none.
+  /// The next moment after `now` at which something happened, or the one before; Infinity or 0 if none.
   moment(direction, now) {
     const moments = this.views.map((view) => view.at);
     if (direction > 0) return moments.find((at) => at > now) ?? Infinity;
     return moments.findLast((at) => at < now) ?? 0;
   }
 
-  /// How far the axis has to reach.
+  /// How far the axis goes.
   reach(clock) {
     const { last } = this;
     const end = this.end(clock);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spechop_ports::{Guess, Record, Remembered};
-use spechop_types::{Chance, Hop, SubQuestion, Tenant, canonical};
+use spechop_types::{Chance, Hop, SubQuestion, Tenant, canonical_name};
 
 use super::nearest::names;
 
@@ -121,7 +121,8 @@ pub(super) fn neighbours<'a, K>(
     let named = names(asked);
     let mut guesses: Vec<(K, Guess)> = Vec::new();
     for (similarity, key, entry) in near {
-        let is_new = |(_, other): &(K, Guess)| canonical(&other.text) != canonical(&entry.answer);
+        let is_new =
+            |(_, other): &(K, Guess)| canonical_name(&other.text) != canonical_name(&entry.answer);
         if is_silenced(entry.own)
             || is_silenced(entry.neighbour)
             || names(&entry.asked) != named

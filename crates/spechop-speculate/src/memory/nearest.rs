@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use spechop_types::canonical;
+use spechop_types::canonical_name;
 
 /// A vector in whole numbers: a quarter of the room, and comparing two is exact. Their cosine is within
 /// some thousandths of that of the vectors themselves.
@@ -125,7 +125,7 @@ pub(super) fn names(text: &str) -> BTreeSet<String> {
     let named = words.filter(|(_, word)| names(word)).map(|(at, word)| {
         // `Wajda's` names whom `Wajda` names.
         let bare = word.strip_suffix("'s").or(word.strip_suffix("’s"));
-        (at, canonical(bare.unwrap_or(word)))
+        (at, canonical_name(bare.unwrap_or(word)))
     });
     let named = named.filter(|(at, word)| *at > 0 || !OPENERS.contains(&&**word));
     named.map(|(_, word)| word).collect()
@@ -177,6 +177,7 @@ mod tests {
             ("who directed \"Kanał\" in 1957?", &["1957", "kanal"]),
             ("Wajda was born when?", &["wajda"]),
             ("Who's Wajda?", &["wajda"]),
+            ("Who made C++?", &["c plus plus"]),
             ("Whose mother is a painter?", &[]),
             ("who is ηλία's mother?", &[]),
             ("谁 执导 电影 卡纳尔", &["卡纳尔", "执导", "电影", "谁"]),

@@ -108,6 +108,17 @@ impl Memory {
     }
 }
 
+/// Neither the same words nor a neighbour.
+#[tokio::test]
+async fn a_sign_makes_another_name() {
+    let memory = memory();
+    memory.learn("Who made C++?", "Bjarne Stroustrup");
+    memory.encode().await;
+    assert_eq!(memory.best("Who made C#?").await, None);
+    let known = memory.best("who made C++").await;
+    assert_eq!(known.as_deref(), Some("Bjarne Stroustrup"));
+}
+
 #[tokio::test]
 async fn the_same_words_are_found_without_a_model() {
     let encoder = Arc::new(Letters::default());

@@ -240,7 +240,11 @@ impl Circuit {
             | SearchTrouble::Misconfigured { .. } => options.cool_down_max,
             SearchTrouble::RateLimited {
                 retry_after: Some(told),
-            } => (*told).min(TOLD_MAX),
+            } => {
+                // A provider whose clock is late tells a time that has passed.
+                let least = longer(before, ONLY, ONLY_MAX);
+                (*told).min(TOLD_MAX).max(least)
+            }
             SearchTrouble::RateLimited { retry_after: None } => {
                 longer(before, options.cool_down, options.cool_down_max)
             }

@@ -150,6 +150,8 @@ async fn what_lasts_opens_it_at_once_and_a_told_time_is_kept() {
         (SearchTrouble::Misconfigured { remedy: text() }, 600),
         (SearchTrouble::RateLimited { retry_after: None }, 30),
         (told(7), 7),
+        // Of a clock that is late.
+        (told(0), 1),
         (told(u64::MAX), 3600),
         (SearchTrouble::Malformed { detail: text() }, 0),
     ] {

@@ -129,7 +129,7 @@ fn pull(
         }
     }
     if !already_here.is_empty() {
-        eprintln!(
+        say!(
             "already here{}: {}",
             if args.check {
                 ", with every hash right"
@@ -187,7 +187,7 @@ fn pull_encoder(
     let noted = fs::read_to_string(&note).unwrap_or_default();
     let noted = noted.trim();
     if noted == EARLIER_ENCODER {
-        eprintln!(
+        say!(
             "the encoder stays {EARLIER_ENCODER}, as indexes here may be built with it; for {DEFAULT_ENCODER}, which is \
              faster, remove {} and build them again",
             note.display()
@@ -198,9 +198,9 @@ fn pull_encoder(
         Ok(pulled) => (DEFAULT_ENCODER, pulled),
         Err(why) if noted == DEFAULT_ENCODER => return Err(why),
         Err(why) => {
-            eprintln!("{why:#}");
+            say!("{why:#}");
             let pulled = pull(FALLBACK_ENCODER)?;
-            eprintln!(
+            say!(
                 "WARNING: the encoder is {FALLBACK_ENCODER}, NOT {DEFAULT_ENCODER}, which could not be had (see above).\n\
                  WARNING: retrieval differs, and an index built with one cannot be searched with the other.\n\
                  WARNING: run `spechop models pull encoder` again to get {DEFAULT_ENCODER}."
@@ -212,7 +212,7 @@ fn pull_encoder(
         return Ok((chosen, pulled));
     }
     if !noted.is_empty() {
-        eprintln!(
+        say!(
             "the encoder is {chosen} from now on, no longer {noted}: indexes that were built with that must be built again"
         );
     }

@@ -221,8 +221,8 @@ fn is_refused(error: &tonic::transport::Error) -> bool {
     })
 }
 
-/// Says that the server does not take the client's certificate, or its lack, if an alert of TLS tells so. In TLS 1.3 the
-/// handshake is over for the client by then, and HTTP/2 keeps only the words of the alert.
+/// Says that the server does not take the client's certificate, or its lack, if an alert of TLS tells so. In
+/// TLS 1.3 the handshake is over for the client by then, and HTTP/2 keeps only the words of the alert.
 pub(super) fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     let alert = causes(error).find_map(|cause| {
         let said = cause.to_string();

@@ -61,7 +61,7 @@ impl Bar {
 
     /// A line of its own, above the bar.
     pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{}: {line}", self.name));
+        self.bar.suspend(|| say!("{}: {line}", self.name));
     }
 
     /// Seconds since the bar was made.

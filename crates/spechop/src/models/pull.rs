@@ -110,14 +110,14 @@ impl Puller {
             Ok(()) => {
                 if !record::is_described(&dir, model) {
                     record::write(&dir, model)?;
-                    eprintln!(
+                    say!(
                         "{}: encoder.toml was missing or changed, and is written anew",
                         model.name
                     );
                 }
                 return Ok(Pulled::AlreadyThere);
             }
-            Err(why) if dir.exists() => eprintln!("{}: {why:#}; pulling it again", model.name),
+            Err(why) if dir.exists() => say!("{}: {why:#}; pulling it again", model.name),
             Err(_) => {}
         }
         Pull::new(self, model)?.run()?;
@@ -130,7 +130,7 @@ impl Puller {
         let file =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         if file.try_lock().is_err() {
-            eprintln!(
+            say!(
                 "waiting for another pull into {}",
                 self.models_dir.display()
             );

@@ -116,8 +116,8 @@ pub(super) static WEB: &[Key] = keys! {
     page_chars_max: Whole(1, 1 << 20), Is("10000");
     /// The most passages that the encoder ranks: those of a look-up that are the best by their words (BM25).
     ranked: Whole(1, 1000), Is("8");
-    /// The longest that the encoder may take for them once the look-up is needed. On a machine with too much to do, the best passages
-    /// by their words are read then.
+    /// The longest that the encoder may take for them once the look-up is needed. On a machine with too much
+    /// to do, the best passages by their words are read then.
     rank_ms_max: Whole(1, MS_MAX), Is("900");
     /// How much words count beside vectors, as index.lexical_weight says it. Which words are rare is seen from
     /// the passages of the look-up.

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     }
     let questions = bundle.questions().len();
     if whole < questions {
-        eprintln!("of {questions} questions, {whole} are whole; the others are left out");
+        say!("of {questions} questions, {whole} are whole; the others are left out");
     }
     match &args.out {
         None => write(output, &hops).context("cannot write to stdout"),

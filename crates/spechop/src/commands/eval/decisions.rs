@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     let there = found.len();
     let sample = draw(found, args.verifier, args.count, args.seed);
     write(file, &sample).context("cannot write the sample")?;
-    eprintln!("{} of {there} decisions to label", sample.len());
+    say!("{} of {there} decisions to label", sample.len());
     Ok(())
 }
 

@@ -107,14 +107,14 @@ pub(super) async fn run(args: &Args, env: &Env) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let summary = result?;
     if summary.busy > 0 {
-        eprintln!(
+        say!(
             "the server was too busy for a question, or had it wait in line, {} times: it takes fewer at once than \
              --concurrency says, and the latencies are those of fewer",
             summary.busy
         );
     }
     if summary.fewer > 0 {
-        eprintln!(
+        say!(
             "{} answers were asked for while fewer questions were left than --concurrency says: their latencies \
              are those of fewer",
             summary.fewer

@@ -102,7 +102,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let recording = recorder.record_all(&mut bundle, &variants, &latencies, &mut tell);
     let left_out = recording.await?;
     bar.finish_and_clear();
-    eprintln!(
+    say!(
         "{}: {} questions, {} variants; {} stages run, {} in all",
         args.out.display(),
         questions.len(),
@@ -219,7 +219,7 @@ fn say(bar: &ProgressBar, event: &RecordEvent<'_>) {
             // A log has no bar.
             if bar.is_hidden() && done % LOGGED_EVERY == 0 {
                 let of = bar.length().unwrap_or_default();
-                eprintln!("{done} of {of} questions are recorded");
+                say!("{done} of {of} questions are recorded");
             }
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     ] {
         write_whole(&out.join(name), text.as_bytes())?;
     }
-    eprintln!(
+    say!(
         "{} and report.md beside it",
         out.join("report.html").display()
     );

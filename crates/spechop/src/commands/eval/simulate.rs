@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
     }
     let all = bundle.questions().len();
     if questions.len() < all {
-        eprintln!(
+        say!(
             "of {} questions, {} are whole; the others are left out",
             all,
             questions.len()

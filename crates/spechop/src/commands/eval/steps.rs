@@ -30,7 +30,7 @@ impl Steps {
         // A log has no bar.
         if self.bar.is_hidden() && done / LOGGED_EVERY > self.lines {
             self.lines = done / LOGGED_EVERY;
-            eprintln!("{done} of {} {}", self.all, self.what);
+            say!("{done} of {} {}", self.all, self.what);
         }
     }
 

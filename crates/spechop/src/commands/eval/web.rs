@@ -94,7 +94,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let socket = bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     let shutdown = shutdown_signal()?;
     let web = Web::new(passages, options);
-    eprintln!("{} pages made of {made_of} passages", web.pages());
+    say!("{} pages made of {made_of} passages", web.pages());
     let listener = socket.listen(BACKLOG).context("cannot listen")?;
     let address = listener
         .local_addr()

@@ -187,15 +187,15 @@ fn report(out: &Path, built: &Built, took: Duration, json: bool) -> anyhow::Resu
 /// Says what is not in the index as it stands in the corpus.
 pub(super) fn complain(intake: &Intake) {
     if intake.left_out() > 0 {
-        eprintln!("left out: {intake}");
+        say!("left out: {intake}");
     }
     if intake.without_url > 0 {
         let count = intake.without_url;
-        eprintln!("{count} URLs were left out: they do not begin with http:// or https://");
+        say!("{count} URLs were left out: they do not begin with http:// or https://");
     }
     if intake.long > 0 {
         let (count, words) = (intake.long, Intake::LONG_WORDS);
-        eprintln!(
+        say!(
             "{count} texts have more than {words} words, and an encoder reads only the beginning of \
              those: cut them with --cut"
         );

@@ -83,7 +83,7 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     if !changed.unknown.is_empty() {
         let shown = changed.unknown.iter().take(10).cloned().collect::<Vec<_>>();
         let count = changed.unknown_count;
-        eprintln!("ids that no passage has ({count}): {}", shown.join(", "));
+        say!("ids that no passage has ({count}): {}", shown.join(", "));
     }
     anyhow::ensure!(
         changed.removed > 0,

@@ -56,7 +56,7 @@ impl Display {
                 self.bar.reset_eta();
                 if done > 0 {
                     self.bar
-                        .suspend(|| eprintln!("going on from passage {done} of {total}"));
+                        .suspend(|| say!("going on from passage {done} of {total}"));
                 }
                 *self.before.insert(done)
             }
@@ -64,7 +64,7 @@ impl Display {
         self.bar.set_position(done as u64);
         if !self.watched && self.line_at.elapsed() >= LINE_EVERY && done > before {
             self.line_at = Instant::now();
-            eprintln!("{}", line(progress, done - before, self.started.elapsed()));
+            say!("{}", line(progress, done - before, self.started.elapsed()));
         }
     }
 }
