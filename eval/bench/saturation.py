@@ -5,9 +5,10 @@
 
 One server, the embedded default that drafts if that pays, nothing injected: every core computes. Eight questions at a time,
 16 and 64, at k = 1, 3 and auto. The ways take turns: in each turn every way asks a block of questions of its own, and in the
-end each has asked each block. At least four other blocks lie between a block and the same one again, which is more than the
-server keeps of what it has encoded, so nobody finds the way paved by another. Before that the tuner learns from a block that
-is not asked again. A block begins with so many at a time and runs empty at its end: the table says how many it were on average.
+end each has asked each block. More other questions lie between a block and the same one again than the server keeps of what
+it has encoded, so nobody finds the way paved by another. Before that the tuner learns from a block that is not asked again.
+A block begins with so many at a time and runs empty at its end, so it has four times as many questions at least: the table
+says how many were under way on average.
 
 A machine that is shared runs faster and slower from block to block. So the processor's time of the server is noted, too: what
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
@@ -25,9 +26,10 @@ from circumstances import circumstances
 from million import Server, cpu_s, p99
 
 WAYS = ("1", "3", "auto")
-BLOCKS = 6
 DRAWS = 2000
-AT_ONCE = (8, 16, 64)
+# Questions at once: how many a block has, how many blocks there are, and how often every way asks each.
+LOADS = {8: (66, 12, 1), 16: (66, 12, 1), 64: (264, 5, 2)}
+LEARNING = 66
 # `eval live` asks a question at k = 1 to see whether the server is there, and one to warm it, in the way of the block.
 UNCOUNTED = 2
 
@@ -36,8 +38,14 @@ class Bench:
     def __init__(self, args, folder: pathlib.Path):
         self.args, self.folder = args, folder
         ids = [json.loads(line)["_id"] for line in args.questions.open()]
-        drawn = random.Random(1).sample(ids, (BLOCKS + 1) * args.block)
-        self.learning, *self.blocks = (drawn[at:at + args.block] for at in range(0, len(drawn), args.block))
+        drawn = random.Random(1).sample(ids, len(ids))
+        self.learning, self.drawn = drawn[:LEARNING], drawn[LEARNING:]
+
+    def blocks(self, at_once: int) -> list:
+        of_block, blocks, _ = LOADS[at_once]
+        if of_block * blocks > len(self.drawn):
+            sys.exit(f"{blocks} blocks of {of_block} questions need more than the {len(self.drawn)} that are left")
+        return [self.drawn[at:at + of_block] for at in range(0, of_block * blocks, of_block)]
 
     def ask(self, server: Server, way: str, block: list, at_once: int) -> tuple:
         """Seconds until the last answer, the processor's of the server, and those of each question."""
@@ -62,16 +70,17 @@ class Bench:
         return took, cpu_s(server.process.pid) - before, [row["latency_ms"] / 1e3 for row in rows]
 
     def run(self) -> dict:
-        found = {at_once: {way: {"blocks_s": [], "cpu_s": [], "questions_s": []} for way in WAYS} for at_once in AT_ONCE}
+        found = {at_once: {way: {"blocks_s": [], "cpu_s": [], "questions_s": []} for way in WAYS} for at_once in self.args.at_once}
         # All of them have a place: nobody is sent away to ask again, and the time of a question is all of its time.
-        most = 2 * max(AT_ONCE)
+        most = 2 * max(LOADS)
         settings = {"server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
         with Server(self.args.spechop, {"index.dir": self.args.index, **settings}) as server:
-            self.ask(server, "auto", self.learning, AT_ONCE[0])
+            self.ask(server, "auto", self.learning, min(LOADS))
             for at_once, ways in found.items():
-                for turn in range(self.args.rounds * BLOCKS):
+                blocks, rounds = self.blocks(at_once), LOADS[at_once][2]
+                for turn in range(rounds * len(blocks)):
                     for number, (way, cell) in enumerate(ways.items()):
-                        block = self.blocks[(turn + 2 * number) % BLOCKS]
+                        block = blocks[(turn + 2 * number) % len(blocks)]
                         took, computed, questions = self.ask(server, way, block, at_once)
                         cell["blocks_s"].append(took)
                         cell["cpu_s"].append(computed)
@@ -80,13 +89,13 @@ class Bench:
         return found
 
 
-def as_table(found: dict, block: int) -> str:
+def as_table(found: dict) -> str:
     lines = [
         "| at once | under way, mean | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
-        first = None
+        first, block = None, LOADS[at_once][0]
         for way, cell in ways.items():
             blocks = len(cell["blocks_s"])
             rate = blocks * block / sum(cell["blocks_s"])
@@ -121,14 +130,13 @@ def main():
     parser.add_argument("--index", required=True, help="the index of 2WikiMultihopQA's extended corpus")
     parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--block", type=int, default=66, help="questions of a block")
-    parser.add_argument("--rounds", type=int, default=2, help="times that each way asks every block")
+    parser.add_argument("--at-once", type=int, nargs="+", choices=LOADS, default=list(LOADS), help="how many questions at once")
     args = parser.parse_args()
     run = circumstances()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, pathlib.Path(folder))
         found = bench.run()
-    table = as_table(found, len(bench.blocks[0]))
+    table = as_table(found)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps({**run, "at_once": found}) + "\n")
     (args.out / "printed.md").write_text(table + "\n")

@@ -41,7 +41,7 @@ choice() {
     "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$folder/ids.json") --without-standard --variant k=auto \
       --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
     # shellcheck disable=SC2046
-    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
+    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 120) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}" || result=$?
