@@ -7,7 +7,7 @@
 //! agent     the loop: take an effect and carry it out; without effects, wait for news
 //!  └ run        one question: its window, its notes about branches and look-ups, its trace
 //!     ├ running     the stages under way, as futures, and every time limit
-//!     ├ stages      a segment, a target call or a guess, as calls of ports
+//!     ├ stages      a segment, a target call, a guess or a draft, as calls of ports
 //!     └ ledger      what the calls have cost, used and wasted apart; the budget
 //! ```
 //!

@@ -56,6 +56,8 @@ pub(crate) struct LookupNotes {
     pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
     pub(crate) guesses: Vec<Guess>,
+    /// The speculator answered while nobody needed the look-up.
+    pub(crate) is_unheard: bool,
     /// The observation, if it arrived while nobody needed the look-up.
     pub(crate) unseen: Option<Arc<Observation>>,
     pub(crate) paid: Paid,
@@ -75,6 +77,7 @@ impl LookupNotes {
             draft_cost: None,
             guess_refused: false,
             guesses: Vec::new(),
+            is_unheard: false,
             unseen: None,
             paid: Paid::default(),
         }

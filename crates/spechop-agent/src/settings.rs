@@ -90,15 +90,15 @@ impl Settings {
             effort,
             verifier: said.verifier.unwrap_or(self.verifier),
             wishes: Wishes {
-                fresh: said.fresh,
-                quiet: said.quiet,
+                fresh: said.fresh || self.wishes.fresh,
+                quiet: said.quiet || self.wishes.quiet,
             },
             ..self
         }
     }
 
     /// Ends once somebody wants the answer now; never if nobody can say so.
-    pub(crate) async fn finish_asked(&self) {
+    pub async fn finish_asked(&self) {
         match self.finish.clone() {
             Some(finish) => finish.asked().await,
             None => pending().await,
@@ -282,6 +282,12 @@ mod tests {
     fn what_is_said_counts_and_the_rest_stays() {
         let usual = Settings::default().options();
         assert_eq!(Settings::default().with(&usual).options(), usual);
+        let mut quiet = AnswerOptions::default();
+        quiet.say("quiet", "on").unwrap();
+        let quiet = Settings::default().with(&quiet);
+        let options = quiet.options();
+        assert!(options.quiet);
+        assert_eq!(quiet.with(&AnswerOptions::default()).options(), options);
         for (option, value) in [
             ("k", "7"),
             ("k", "inf"),

@@ -1,4 +1,4 @@
-//! The three stages as futures over the ports.
+//! The stages as futures over the ports.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -195,10 +195,17 @@ async fn a_question_that_nobody_needs_overtakes_nobody() {
 async fn the_answer_of_a_draft_can_be_guessed_as_well() {
     let mut settings = drafting(3);
     settings.policy.draft_guesses = true;
-    let (report, _) = ask_with(RIGHT, &settings).await;
+    let (report, lines) = ask_with(RIGHT, &settings).await;
     // The guess of the first hop is there at 50, the planner's words at 100: the second hop begins then.
     assert_eq!(millis(&report), 1100);
     assert_eq!(report.usage.foreseen, 2);
+    // It is told when it is known whose guess it is.
+    let guessed: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("guessed"))
+        .collect();
+    assert_eq!(guessed.len(), 2, "{lines:#?}");
+    assert!(guessed[0].starts_with("  100 b0"), "{lines:#?}");
 }
 
 /// Ten thousand questions, each dropped somewhere on its way.

@@ -45,7 +45,8 @@ impl Speculator for Early {
         early(guessed.guesses[0].clone());
         tokio::time::sleep(self.goes_on).await;
         if self.fails {
-            return Err(PortError::unavailable("the speculator", "so it is written"));
+            let why = "so\n\u{1b}[2Jit is written";
+            return Err(PortError::unavailable("the speculator", why));
         }
         Ok(guessed)
     }
@@ -65,10 +66,14 @@ async fn ask(early: Early, settings: &Settings) -> (Report, Vec<usize>) {
     });
     let mut told = Vec::new();
     let report = agent
-        .answer(&question(), settings, &mut |event| {
-            if let TraceKind::Guessed { guesses, .. } = event.kind {
-                told.push(guesses.len());
+        .answer(&question(), settings, &mut |event| match event.kind {
+            TraceKind::Guessed { guesses, .. } => told.push(guesses.len()),
+            TraceKind::Failed { reason, .. } => {
+                // In a line.
+                let expected = "the speculator is unavailable: so [2Jit is written";
+                assert_eq!(reason, expected);
             }
+            _ => {}
         })
         .await
         .unwrap();

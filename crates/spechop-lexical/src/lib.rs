@@ -11,13 +11,16 @@
 //! texts for a mixture *and* folds words as the rest of this program does
 //! ([`spechop_types::canonical`]).
 //!
+//! Scripts without blanks between words are compared by pairs of neighbouring characters, as search engines
+//! usually do: a whole sentence would be one word otherwise, which no other text holds.
+//!
 //! A posting takes two bytes if its word is frequent: the distance to the text before it, and how
 //! often the word occurs. Everything is built from the texts and never stored: an index over other
 //! texts cannot be met by mistake.
 
 use std::collections::HashMap;
 
-use spechop_types::canonical;
+use spechop_types::{canonical, is_unspaced};
 
 /// How soon another occurrence of a word stops to count, and how much long texts are held back: the
 /// usual values.
@@ -223,7 +226,8 @@ impl Builder {
     }
 }
 
-/// Words as they are compared: folded, and without the s of a plural.
+/// Words as they are compared: folded, and without the s of a plural. A script that puts no blanks between its words
+/// shows none, so each two neighbours of its characters count as one.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     each_word(text, |word| words.push(word.to_owned()));
@@ -232,10 +236,43 @@ pub fn words(text: &str) -> Vec<String> {
 
 fn each_word(text: &str, mut take: impl FnMut(&str)) {
     for word in canonical(text).split_whitespace() {
-        take(match word.strip_suffix('s') {
-            Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem,
-            _ => word,
-        });
+        // Most words are, and need no second look.
+        if word.is_ascii() {
+            take(without_plural(word));
+            continue;
+        }
+        let mut rest = word;
+        while let Some(first) = rest.chars().next() {
+            let unspaced = is_unspaced(first);
+            // A mark belongs to the character before it.
+            let other = |c: char| c.is_alphanumeric() && is_unspaced(c) != unspaced;
+            let (run, behind) = rest.split_at(rest.find(other).unwrap_or(rest.len()));
+            match unspaced {
+                true => each_pair(run, &mut take),
+                false => take(without_plural(run)),
+            }
+            rest = behind;
+        }
+    }
+}
+
+fn without_plural(word: &str) -> &str {
+    match word.strip_suffix('s') {
+        Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem,
+        _ => word,
+    }
+}
+
+/// Each two neighbours, with the marks on them; a character by itself, if it stands alone.
+fn each_pair(run: &str, mut take: impl FnMut(&str)) {
+    let starts = || {
+        let characters = run.char_indices();
+        let starts = characters.filter(|(at, c)| *at == 0 || c.is_alphanumeric());
+        starts.map(|(at, _)| at)
+    };
+    let ends = starts().skip(2).chain([run.len()]);
+    for (start, end) in starts().zip(ends) {
+        take(&run[start..end]);
     }
 }
 
@@ -290,6 +327,30 @@ mod tests {
         let ranking = Bm25::new(texts);
         assert_eq!(ranking.known("the river, the volcano").len(), 2);
         assert_eq!(ranking.shares("river river"), ranking.shares("river"));
+    }
+
+    #[test]
+    fn a_script_without_blanks_is_compared_by_pairs_of_characters() {
+        for (text, pairs) in [
+            ("東京", &["東京"][..]),
+            ("大阪府の人口", &["大阪", "阪府", "府の", "の人", "人口"]),
+            // Digits and other scripts are words of their own.
+            ("2020年東京Towers。", &["2020", "年東", "東京", "tower"]),
+            ("", &[]),
+        ] {
+            assert_eq!(words(text), pairs, "{text}");
+        }
+        // A mark of voice makes another character, and is no character itself.
+        assert_eq!(words("ガ").len(), 1);
+        assert_eq!(words("ガガ").len(), 1);
+        assert_ne!(words("ガガ"), words("カカ"));
+        assert_eq!(words("Улицы Łódź"), ["улицы", "lodz"]);
+        let texts = [
+            "京都は古い都である。",
+            "大阪府の面積は小さい。",
+            "大阪府の人口は多い。",
+        ];
+        assert_eq!(best(&texts, "大阪府の人口はいくらか", 9), [2, 1]);
     }
 
     #[test]

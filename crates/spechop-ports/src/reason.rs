@@ -4,8 +4,8 @@ use serde_json::Value;
 use spechop_types::one_line;
 
 /// The reason in an error body: its `error.message`, `error`, `message` or `detail`, else the
-/// body's beginning. Short, on one line, and without `secrets`: where one is a part of another, the longer one
-/// comes first.
+/// body's beginning. Of a gateway that passes on what its provider has said (`error.metadata.raw`), the reason in
+/// that. Short, on one line, and without `secrets`: where one is a part of another, the longer one comes first.
 pub fn reason<'a>(body: &[u8], secrets: impl IntoIterator<Item = &'a str>) -> String {
     const CHARS_MAX: usize = 200;
     let text = String::from_utf8_lossy(body);
@@ -15,9 +15,16 @@ pub fn reason<'a>(body: &[u8], secrets: impl IntoIterator<Item = &'a str>) -> St
         .as_ref()
         .map_or(text, |value| value.to_string().into());
     let value = value.unwrap_or_default();
+    let raw = value.pointer("/error/metadata/raw").and_then(Value::as_str);
+    if let Some(raw) = raw.filter(|raw| !raw.trim().is_empty()) {
+        // OpenRouter says no more of it than "Provider returned error".
+        return reason(raw.as_bytes(), secrets);
+    }
     let said = [
         "/error/message",
         "/error/error/message",
+        // Gemini's errors are lists of one.
+        "/0/error/message",
         "/message",
         "/detail",
         "/error",
@@ -57,6 +64,19 @@ mod tests {
             (r#"{"error":"no key sk\u002d1"}"#, "no key [key]".into()),
             (r#"{"error":"model not found"}"#, "model not found".into()),
             (r#"{"detail":"Not Found"}"#, "Not Found".into()),
+            (r#"[{"error":{"message":"no"}}]"#, "no".into()),
+            (
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"too\nmuch"}}}"#,
+                "too much".into(),
+            ),
+            (
+                r#"{"error":{"message":"no","metadata":{"raw":"{\"error\":\"no sk\\u002d1\"}"}}}"#,
+                "no [key]".into(),
+            ),
+            (
+                r#"{"error":{"message":"it failed","metadata":{"raw":" "}}}"#,
+                "it failed".into(),
+            ),
             (
                 r#"{"errors":["no key sk\u002d1"]}"#,
                 r#"{"errors":["no key [key]"]}"#.into(),

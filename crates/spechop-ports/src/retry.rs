@@ -132,11 +132,15 @@ where
     }
 }
 
-/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date.
+/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date. Some servers say parts of a second, too.
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
+    }
+    let is_decimal = value.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if let Some(seconds) = value.parse::<f64>().ok().filter(|_| is_decimal) {
+        return Duration::try_from_secs_f64(seconds).ok();
     }
     let at = httpdate::parse_http_date(value).ok()?;
     Some(at.duration_since(now).unwrap_or_default())
@@ -284,18 +288,25 @@ mod tests {
     #[test]
     fn reads_both_forms_of_retry_after() {
         let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        for (value, seconds) in [
-            ("3", Some(3)),
+        for (value, millis) in [
+            ("3", Some(3_000)),
             (" 0 ", Some(0)),
-            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("1.5", Some(1_500)),
+            ("0.25", Some(250)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10_000)),
             ("Sun, 06 Nov 1994 08:49:17 GMT", Some(0)),
             ("soon", None),
             ("-1", None),
+            ("-1.5", None),
+            ("1.5.2", None),
+            ("inf", None),
+            ("1e3", None),
+            ("99999999999999999999", None),
             ("", None),
         ] {
             assert_eq!(
                 retry_after(value, now),
-                seconds.map(Duration::from_secs),
+                millis.map(Duration::from_millis),
                 "{value}"
             );
         }

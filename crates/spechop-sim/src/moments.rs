@@ -103,6 +103,8 @@ struct Lookup {
     guessing: Option<f64>,
     done: Option<f64>,
     unseen: bool,
+    /// What was guessed while nobody asked: whether it is right, and how long it took.
+    unheard: Option<(Option<bool>, f64)>,
 }
 
 impl Watcher {
@@ -145,8 +147,11 @@ impl Watcher {
         done.unwrap_or(now) - called
     }
 
-    /// What the look-up found before somebody asked.
+    /// What the look-up was guessed to find, and found, before somebody asked.
     fn tell_unseen(&mut self, now: f64, window: &Window, branch: BranchId, lookup: LookupId) {
+        if let Some((right, took_ms)) = self.lookup(lookup).unheard.take() {
+            self.tell(now, window, branch, What::Guessed { right, took_ms });
+        }
         if std::mem::take(&mut self.lookup(lookup).unseen) {
             let took_ms = self.taken_over(now, lookup);
             let right = self.asks_right(window, branch);
@@ -235,17 +240,19 @@ impl Watch for Watcher {
             Event::Guessed {
                 lookup, guesses, ..
             } => {
-                let began = self.lookup(*lookup).guessing;
-                let (Some(branch), Some(began)) = (window.asker(*lookup), began) else {
+                let Some(began) = self.lookup(*lookup).guessing else {
                     return;
                 };
                 let asked = window.asked(*lookup);
                 let is_found = |text: &str| asked.is_some_and(|asked| text == fact(asked.as_str()));
-                let what = What::Guessed {
-                    right: guesses.first().map(|guess| is_found(&guess.text)),
-                    took_ms: now - began,
-                };
-                self.tell(now, window, branch, what);
+                let right = guesses.first().map(|guess| is_found(&guess.text));
+                let took_ms = now - began;
+                match window.asker(*lookup) {
+                    Some(branch) => {
+                        self.tell(now, window, branch, What::Guessed { right, took_ms });
+                    }
+                    None => self.lookup(*lookup).unheard = Some((right, took_ms)),
+                }
             }
             Event::Verified { accepted, .. } => {
                 if let Some(head) = window.alive().next() {

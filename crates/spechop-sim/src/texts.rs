@@ -27,8 +27,11 @@ pub(crate) fn fact(sub_question: &str) -> String {
 pub(crate) struct Texts {
     /// Of each hop, where all that it depends on is right.
     right: Vec<Asked>,
-    /// Made of a wrong answer, by its words.
-    astray: HashMap<Arc<str>, Asked>,
+    /// Made of a wrong answer.
+    astray: Vec<Asked>,
+    /// Their numbers, by the hop and the answers that each is made of. Its text is its number: one that held all
+    /// answers before it would be twice as long at each hop.
+    numbers: HashMap<String, usize>,
     /// Made of all answers before it, some of them wrong; by branch, since no two branches share
     /// all answers before them.
     lost: Vec<Asked>,
@@ -105,6 +108,7 @@ impl Texts {
         }
         if self.astray.len() > ASTRAY_MAX {
             self.astray.clear();
+            self.numbers.clear();
         }
     }
 
@@ -147,21 +151,25 @@ impl Texts {
             text.push_str(" and ");
             text.push_str(answers[at]);
         }
-        self.astray
-            .entry(text.as_str().into())
-            .or_insert_with(|| Asked::new(&text))
-            .sub_question
-            .clone()
+        if text.contains(OPEN_ANSWER) {
+            // The window has to see that it names what is left open.
+            return SubQuestion::new(&text);
+        }
+        self.made_of(text)
     }
 
     /// What no branch asks at this hop.
     pub(crate) fn elsewhere(&mut self, hop: usize) -> SubQuestion {
-        let text = format!("not hop {}", hop + 1);
-        let asked = self.astray.entry(text.as_str().into());
-        asked
-            .or_insert_with(|| Asked::new(&text))
-            .sub_question
-            .clone()
+        self.made_of(format!("not hop {}", hop + 1))
+    }
+
+    fn made_of(&mut self, answers: String) -> SubQuestion {
+        let next = self.astray.len();
+        let at = *self.numbers.entry(answers).or_insert(next);
+        if at == next {
+            self.astray.push(Asked::new(&format!("astray {at}")));
+        }
+        self.astray[at].sub_question.clone()
     }
 
     /// What is known of a sub-question that [`Texts::ask`] made for this hop.
@@ -177,6 +185,7 @@ impl Texts {
         if let Some(lost) = text.strip_prefix("lost ") {
             return self.lost.get_mut(lost.parse::<usize>().ok()?);
         }
-        self.astray.get_mut(text)
+        let astray = text.strip_prefix("astray ")?;
+        self.astray.get_mut(astray.parse::<usize>().ok()?)
     }
 }

@@ -194,6 +194,24 @@ fn second_guess_worked_by_hand() {
     check_policy(&trace, 2, two, 2200.0, [4, 3, 3], 0);
 }
 
+/// Every sub-question is made of all answers before it, and the first of them is wrong: a text that held them
+/// would be twice as long at each hop, and there are as many hops as the server's what-if takes.
+#[test]
+fn a_wrong_answer_that_everything_is_made_of_takes_no_room() {
+    let mut chain = steady(&[true; 64]);
+    chain.hops[0].accepted = false;
+    chain.hops[0].target_ms = 100_000.0;
+    let mut trace = chain.clone();
+    for (before, hop) in (0..).zip(&mut trace.hops) {
+        hop.depends_on = Some((1..=before).collect());
+    }
+    let played = |trace| Simulator::new().run(trace, Rules::new(width(0), Policy::default()));
+    let outcome = played(&trace);
+    // Behind the wrong answer and behind the right one: each hop but the first.
+    assert_eq!(outcome.calls.targets, 127);
+    assert_eq!(outcome, played(&chain));
+}
+
 #[test]
 fn slow_guess_is_dropped() {
     let mut trace = steady(&[true, true]);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The data folder: `SPECHOP_DATA_DIR`, else `$XDG_DATA_HOME/spechop`, else
-/// `~/.local/share/spechop`. The same rule as the program's (`spechop-server`, `env`).
+/// `~/.local/share/spechop`. The same rule as the program's (`spechop-config`, `env`).
 #[expect(
     clippy::disallowed_methods,
     reason = "a test has no configuration to be told by"

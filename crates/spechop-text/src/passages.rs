@@ -1,5 +1,7 @@
 //! Blocks of text to passages of about a hundred words, as the planner and the reader know them.
 
+use spechop_types::is_unspaced;
+
 use crate::document::Block;
 use crate::sentences;
 
@@ -11,8 +13,8 @@ pub const WORDS_MAX: usize = 150;
 const WORDS_OF_A_PARAGRAPH: usize = 60;
 /// What is left at the end goes with the passage before it, unless it is this long.
 const WORDS_OF_A_REST: usize = 30;
-/// Longer words count as one for every four characters: such are URLs, and whole sentences of
-/// languages that write no spaces.
+/// Longer words, such as URLs, count as one for every four characters. So do those of a script without blanks between
+/// words, which are whole sentences.
 const WORD_CHARS_MAX: usize = 20;
 const CHARS_OF_A_WORD: usize = 4;
 
@@ -123,10 +125,15 @@ fn chunks(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn weight(text: &str) -> usize {
-    let weight = |word: &str| match word.chars().count() {
-        chars if chars > WORD_CHARS_MAX => chars.div_ceil(CHARS_OF_A_WORD),
-        _ => 1,
+/// How long a text is, in words. A very long word counts as several, and so does one of a script that puts no blanks
+/// between words.
+pub fn weight(text: &str) -> usize {
+    let weight = |word: &str| {
+        let chars = word.chars().count();
+        match chars > WORD_CHARS_MAX || word.contains(is_unspaced) {
+            true => chars.div_ceil(CHARS_OF_A_WORD),
+            false => 1,
+        }
     };
     text.split_whitespace().map(weight).sum()
 }
@@ -206,6 +213,22 @@ mod tests {
             block(&long),
         ]);
         assert!(passages[1].starts_with("Late life\nAB"), "{passages:?}");
+    }
+
+    #[test]
+    fn a_sentence_without_blanks_counts_as_several_words() {
+        for (text, words) in [
+            ("", 0),
+            ("Łódź is a town.", 4),
+            ("東京", 1),
+            ("塞纳河是法国的河流。", 3),
+            ("กรุงเทพ 2020年", 4),
+        ] {
+            assert_eq!(weight(text), words, "{text}");
+        }
+        let chinese = "塞纳河是法国的河流。".repeat(100);
+        let passages = cut(&[block(chinese)]);
+        assert!(passages.len() >= 3, "{}", passages.len());
     }
 
     #[test]

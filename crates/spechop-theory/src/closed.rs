@@ -219,9 +219,14 @@ pub fn k_epsilon_closed(setting: Setting, epsilon: f64) -> Result<NonZeroUsize, 
         return Err(InvalidSetting::Instant);
     }
     let k = (1.0 + beta) / fast;
-    // As shares of a fast hop, so that no square of a long time is beyond all numbers.
+    // As shares of a fast hop, so that no square of a long time is beyond all numbers. That of a look-up may be, and
+    // is not taken.
     let square = |time: f64| (time / fast).powi(2);
-    let spread = (k * square(alpha) + (k - 1.0) * square(beta) + square(1.0)).sqrt();
+    let branches = (k * square(alpha) + (k - 1.0) * square(beta)).sqrt();
+    let spread = libm::hypot(branches, 1.0 / fast);
+    if !spread.is_finite() {
+        return Err(InvalidSetting::Instant);
+    }
     let k = k + normal_quantile(1.0 - epsilon) * setting.nu * spread;
     Ok(whole(k))
 }

@@ -217,6 +217,7 @@ impl Tuner {
     /// so much less. Times are no measure of load: what waits for needed calls makes the target call
     /// look slow, as if there were more to hide.
     pub fn choose_under(&mut self, load: f64) -> Choice {
+        let load = share(load);
         let mut choice = self.look_under(load);
         if !matches!(choice.reason, Reason::DoesNotPay { .. }) {
             self.lately.unprobed = 0;
@@ -226,7 +227,7 @@ impl Tuner {
             // A probe would learn nothing but that.
             return choice;
         }
-        self.lately.unprobed += 1;
+        self.lately.unprobed = self.lately.unprobed.saturating_add(1);
         if self.lately.unprobed >= self.options.probe_every.max(1) && self.options.k_max >= TWO {
             self.lately.unprobed = 0;
             choice.k = TWO;
@@ -256,11 +257,7 @@ impl Tuner {
 
     /// [`Tuner::look`] under load, as in [`Tuner::choose_under`].
     pub fn look_under(&self, load: f64) -> Choice {
-        let load = if load.is_nan() {
-            0.0
-        } else {
-            load.clamp(0.0, 1.0)
-        };
+        let load = share(load);
         let mut choice = self.weigh(load);
         if Self::is_full(load) && choice.k >= TWO {
             choice.k = NonZeroUsize::MIN;
@@ -406,6 +403,15 @@ impl Lately {
                 .lengths
                 .iter()
                 .all(|hops| (1..=HOPS_MAX).contains(hops))
+    }
+}
+
+/// A load that nobody knows is none.
+fn share(load: f64) -> f64 {
+    if load.is_nan() {
+        0.0
+    } else {
+        load.clamp(0.0, 1.0)
     }
 }
 

@@ -215,6 +215,10 @@ fn what_makes_no_sense_is_refused() {
     // Too wide for a search, by what a branch costs or by how much it varies.
     let tiny = setting(0.5, 1e-8, 1e-8, 0.0);
     assert_eq!(k_epsilon(tiny, 0.05), Err(InvalidSetting::Instant));
+    // The square of such a share is beyond all numbers, and the share of the last one is so itself.
+    let closed = |alpha| k_epsilon_closed(setting(0.5, alpha, 0.0, 0.0), 0.05);
+    assert_eq!(closed(1e-160), Ok(k(usize::MAX)));
+    assert_eq!(closed(1e-310), Err(InvalidSetting::Instant));
     let (nu, epsilon) = (1000.0, 0.05);
     let wild = setting(0.5, 0.1, 0.1, nu);
     let too_wide = InvalidSetting::TooWide { nu, epsilon };

@@ -246,6 +246,12 @@ fn what_no_tuner_can_have_learnt_is_not_taken_over() {
     }
     let learnt = serde_json::from_value(right).unwrap();
     assert!(Tuner::resume(TunerOptions::default(), learnt).is_some());
+    // So many questions without a probe are no reason to forget the rest.
+    let mut learnt = read_again(&fed(TunerOptions::default(), 100, 0).learnt());
+    learnt["lately"]["unprobed"] = json!(u32::MAX);
+    let learnt = serde_json::from_value(learnt).unwrap();
+    let mut off = Tuner::resume(TunerOptions::default(), learnt).unwrap();
+    assert!(matches!(off.choose().reason, Reason::Probe { .. }));
 }
 
 /// What a window saves is saved in the time that is left for it.
@@ -291,6 +297,10 @@ fn a_full_machine_guesses_nothing_and_a_free_one_does_at_once() {
     let mut off = fed(TunerOptions::default(), 100, 0);
     let full: Vec<_> = (0..20).map(|_| off.choose_under(1.0).k.get()).collect();
     assert!(full.iter().all(|k| *k == 1), "{full:?}");
+    // A load that nobody knows is none, for a probe as well.
+    let choices: Vec<_> = (0..10).map(|_| off.choose_under(f64::NAN)).collect();
+    let probe = choices.iter().find(|choice| choice.k == k(2)).unwrap();
+    assert!(probe.gain.is_finite(), "{probe:?}");
 }
 
 /// Little to save, and little time for it: off for the load, not for the guesses.

@@ -178,6 +178,24 @@ pub fn is_unseen(c: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
+/// Is this a character of a script that puts no blanks between words: Thai, Lao, Burmese, Khmer, or Chinese and
+/// Japanese characters? Other forms of these are not among them, such as those of half the width: [`canonical`]
+/// folds them.
+pub fn is_unspaced(c: char) -> bool {
+    matches!(
+        c,
+        '\u{e00}'..='\u{eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{3005}'..='\u{3007}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{31f0}'..='\u{31ff}'
+            | '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
+}
+
 /// Can nobody see this character? Those are Unicode's category Cf and what has the property
 /// Default_Ignorable_Code_Point (Unicode 16.0).
 ///

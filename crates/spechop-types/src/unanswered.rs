@@ -110,6 +110,7 @@ const ANYWHERE: &[&str] = &[
     "dont have",
     "do not have",
     "did not find",
+    "i have no idea",
     "as an ai",
     "hard to say",
     "difficult to say",
@@ -144,10 +145,10 @@ const LEADING: &[&str] = &[
     "there is no data",
     "there is no direct",
     "there is no specific",
-    "i cannot",
-    "i cant",
-    "i have no",
 ];
+
+/// At the start of the folded text, as whole words, unless it is a title.
+const LEADING_OF_ME: &[&str] = &["i cannot", "i cant", "i have no"];
 
 /// At the start, or after a comma or a parenthesis.
 const DOUBTS: &[&str] = &[
@@ -192,11 +193,18 @@ const DOUBTS_ANYWHERE: &[&str] = &[
 
 /// Does the text refuse to answer, or say that there is no answer?
 pub fn is_refusal(text: &str) -> bool {
-    let folded = canonical(text);
-    WHOLE.contains(&folded.as_str())
+    let mut folded = canonical(text);
+    // "You Don't Have to Say You Love Me" is a song: to lack a duty is not to lack an answer.
+    if folded.contains(" have to ") {
+        folded = folded.replace(" have to ", " must ");
+    }
+    // Written so, it is the symbol of sodium.
+    let is_sodium = folded == "na" && text.contains("Na");
+    WHOLE.contains(&folded.as_str()) && !is_sodium
         || holds_any(&folded, ANYWHERE)
-        || holds_any(&folded, NOT_KNOWING) && !is_title(text)
+        || holds_any(&folded, NOT_KNOWING) && !is_title(text, NOT_KNOWING)
         || starts_with_any(&folded, LEADING)
+        || starts_with_any(&folded, LEADING_OF_ME) && !is_title(text, LEADING_OF_ME)
         || starts_before_mark(text, "unknown")
 }
 
@@ -209,26 +217,27 @@ pub fn is_hedge(text: &str) -> bool {
 }
 
 /// `Don't Know Why` is a song, written as titles are; `I don't know why` refuses, and so does `I Don't Know`. Whoever
-/// refuses may name a title, so all such words must belong to one.
-fn is_title(text: &str) -> bool {
-    const NOT: [&str; 3] = ["not", "dont", "doesnt"];
-    let is_capital = |word: &str| {
-        let first = word.chars().find(|c| c.is_alphabetic());
-        first.is_some_and(char::is_uppercase)
-    };
+/// refuses may name a title, so all phrases of this kind must belong to one.
+fn is_title(text: &str, phrases: &[&str]) -> bool {
     // A title goes on behind it: no mark ends it there.
-    let is_of_title = |word: &str| is_capital(word) && word.ends_with(char::is_alphanumeric);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let phrases = (0..words.len()).filter_map(|at| match words.get(at..)? {
-        [not, know, behind @ ..]
-            if NOT.contains(&canonical(not).as_str()) && canonical(know) == "know" =>
-        {
-            Some(is_of_title(not) && is_of_title(know) && !behind.is_empty())
-        }
-        _ => None,
+    fn is_of_title(word: &str) -> bool {
+        let first = word.chars().find(|c| c.is_alphabetic());
+        first.is_some_and(char::is_uppercase) && word.ends_with(char::is_alphanumeric)
+    }
+    let words = text.split_whitespace().map(|word| (word, canonical(word)));
+    let words: Vec<_> = words.filter(|(_, folded)| !folded.is_empty()).collect();
+    let rests = (0..words.len()).filter_map(|at| words.get(at..));
+    let places = rests.flat_map(|rest| {
+        phrases.iter().filter_map(move |phrase| {
+            let (said, behind) = rest.split_at_checked(phrase.split(' ').count())?;
+            let folded = said.iter().map(|(_, folded)| folded.as_str());
+            let is_there = folded.eq(phrase.split(' '));
+            let is_titled = said.iter().all(|(word, _)| is_of_title(word));
+            is_there.then_some(is_titled && !behind.is_empty())
+        })
     });
     // In capitals throughout, nothing tells a title.
-    text.chars().any(char::is_lowercase) && phrases.min() == Some(true)
+    text.chars().any(char::is_lowercase) && places.min() == Some(true)
 }
 
 /// `Unknown (possibly 1990)` refuses, `Unknown Pleasures` is an album.
@@ -264,6 +273,8 @@ mod tests {
         for text in [
             "I don't know.",
             "N/A",
+            "NA",
+            "n.a.",
             "Unknown",
             "Unknown (possibly 1990)",
             "The director is not mentioned in the passages.",
@@ -278,6 +289,13 @@ mod tests {
             "I don't know who sang \"You Don't Know Me\".",
             "I Don't Know, sorry",
             "I Don't Know. It is not here.",
+            "I don't have enough information",
+            "I have to say that I don't have it.",
+            "I can't stop here without the passages.",
+            "I Cannot",
+            "I Have No Idea",
+            "Sorry, I have no idea",
+            "I cannot say who sang \"I Can't Stop Loving You\".",
         ] {
             assert!(is_refusal(text), "{text:?}");
         }
@@ -289,12 +307,18 @@ mod tests {
             "No Country for Old Men",
             "Nonesuch Records",
             "Nanaimo",
+            "Na.",
             "There Is No Evil",
             "I'm Sorry",
             "Don't Know Why",
             "I Don't Know How to Love Him",
             "You Do Not Know Me",
             "\"You Don't Know Me\"",
+            "You Don't Have to Say You Love Me",
+            "I Can't Stop Loving You",
+            "(I Can't Get No) Satisfaction",
+            "I Have No Mouth, and I Must Scream",
+            "You Have No Idea",
             "",
         ] {
             assert!(!is_refusal(text), "{text:?}");

@@ -17,14 +17,14 @@ pub(crate) struct Reading {
     answer: Vec<Token>,
     /// What stood in parentheses.
     asides: Vec<Token>,
-    /// The relation that the sentence named: "born", "directed".
-    relation: Option<String>,
+    /// What the sentence said about it: "born"; "her father" and "born".
+    relations: Vec<String>,
 }
 
 impl Reading {
     fn new(text: &str) -> Self {
         let tokens = dates::fold(&tokens::tokens(text));
-        let (rest, relation) = frames::strip(&tokens);
+        let (rest, relations) = frames::strip(&tokens);
         let (mut answer, mut asides) = (Vec::new(), Vec::new());
         let mut depth = 0_usize;
         for token in rest {
@@ -49,7 +49,7 @@ impl Reading {
         Self {
             answer,
             asides,
-            relation,
+            relations,
             tokens,
         }
     }
@@ -73,10 +73,8 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     let other = (!is_same).then(|| Reading::new(guess));
     let g = other.as_ref().unwrap_or(&o);
     let scores = overlap::scores(&o.tokens, &g.tokens);
-    // "&" folds to a word, but says nothing.
-    let blank = |text: &str| !text.chars().any(char::is_alphanumeric);
     let empty = words(&o.tokens).is_empty() || words(&g.tokens).is_empty();
-    if empty || blank(observed) || blank(guess) {
+    if empty || is_blank(observed) || is_blank(guess) {
         return (Rule::Empty, scores);
     }
     // It was guessed that nothing would be found, and nothing was.
@@ -87,8 +85,7 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
         return (Rule::Refusal, scores);
     }
     if mode == Mode::Exact {
-        let equal = observed.trim() == guess.trim();
-        return (if equal { Rule::Equal } else { Rule::Different }, scores);
+        return (byte_for_byte(observed.trim(), guess.trim()), scores);
     }
     if observed.trim() == guess.trim() || words(&o.tokens) == words(&g.tokens) {
         return (Rule::Equal, scores);
@@ -107,21 +104,29 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
 
 /// The verdict on texts that are too long to be read.
 fn judge_bytes(observed: &str, guess: &str) -> (Rule, Scores) {
-    let blank = |text: &str| !text.chars().any(char::is_alphanumeric);
-    if blank(observed) || blank(guess) {
+    if is_blank(observed) || is_blank(guess) {
         return (Rule::Empty, Scores::default());
     }
-    let score = f64::from(u8::from(observed == guess));
+    let rule = byte_for_byte(observed, guess);
+    let score = f64::from(u8::from(rule.accepts()));
     let scores = Scores {
         coverage: score,
         jaccard: score,
     };
-    let rule = if observed == guess {
+    (rule, scores)
+}
+
+fn byte_for_byte(observed: &str, guess: &str) -> Rule {
+    if observed == guess {
         Rule::Equal
     } else {
         Rule::Different
-    };
-    (rule, scores)
+    }
+}
+
+/// "&" folds to a word, but says nothing.
+fn is_blank(text: &str) -> bool {
+    !text.chars().any(char::is_alphanumeric)
 }
 
 /// Yes and no decide before anything else; a text that is neither is no answer to the other's
@@ -231,9 +236,11 @@ fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
         })
 }
 
-/// "He was born in Paris" may be "Paris", never "He died in Paris".
+/// "He was born in Paris" may be "Paris", never "He died in Paris". "Her father was born in Paris" is not "Her father
+/// was buried in Paris", but "Its capital is located in Austria" may be "Its capital is in Austria".
 fn relations_agree(o: &Reading, g: &Reading) -> bool {
-    o.relation.is_none() || g.relation.is_none() || o.relation == g.relation
+    let mut pairs = o.relations.iter().zip(&g.relations);
+    pairs.all(|(o, g)| o == g)
 }
 
 fn ranks_agree(o: &names::Untitled<'_>, g: &names::Untitled<'_>) -> bool {

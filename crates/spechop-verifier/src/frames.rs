@@ -135,9 +135,9 @@ impl Frame {
 }
 
 /// Takes the sentence around an answer off. Gives what is left (never nothing, unless there was
-/// nothing) and the relation that the sentence named.
-pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Option<String>) {
-    let mut relation = None;
+/// nothing) and what the sentence said about it, the outermost first.
+pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Vec<String>) {
+    let mut relations = Vec::new();
     let mut has_subject = false;
     // Each round takes at least one token away.
     while let Some(frame) = frame(tokens, has_subject) {
@@ -146,10 +146,10 @@ pub(crate) fn strip(mut tokens: &[Token]) -> (&[Token], Option<String>) {
             break;
         }
         tokens = rest;
-        relation = relation.or(frame.relation);
+        relations.extend(frame.relation);
         has_subject = frame.is_subject;
     }
-    (tokens, relation)
+    (tokens, relations)
 }
 
 /// One layer at the start. `has_subject`: the subject of a sentence has just gone.
@@ -232,9 +232,19 @@ fn participle(tokens: &[Token], has_subject: bool) -> Option<Frame> {
         || starts_with_time(&tokens[at + 1 + preposition..]);
     goes.then(|| Frame {
         tokens: at + 1 + preposition,
-        relation: Some(token.text.clone()),
+        relation: Some(said_by(token, after).to_owned()),
         is_subject: false,
     })
+}
+
+/// A participle, or the usual one of those that say the same. A film is based on a book, and does not lie there.
+fn said_by<'a>(participle: &'a Token, after: &Token) -> &'a str {
+    match participle.text.as_str() {
+        "situated" => "located",
+        "based" if !after.is("on") => "located",
+        "established" => "founded",
+        said => said,
+    }
 }
 
 /// "1994", "about 1994", "the year 1994". "In the Year of the Pig" is a film.

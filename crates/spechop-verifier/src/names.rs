@@ -163,38 +163,41 @@ pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
     Untitled { name, rank }
 }
 
-/// Are these two writings of one name, where one spells out what the other gives as initials?
-/// One initial needs two words that are equal, so `J. Smith` is nobody in particular.
+/// Fewest words and initials of a name that initials stand in: `J. Smith` is nobody in particular.
+const WITH_INITIALS_MIN: usize = 3;
+
+/// Are these two writings of one name, where one spells out what the other gives as initials? The surname is
+/// a word in both.
 pub(crate) fn initials_agree(a: &[Token], b: &[Token]) -> bool {
-    let (mut i, mut j, mut words, mut letters) = (0, 0, 0, 0);
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        if x == y {
-            words += usize::from(x.text.len() > 1);
-            (i, j) = (i + 1, j + 1);
-        } else if let Some(used) = spelled_out(x, &b[j..]) {
-            letters += used;
-            (i, j) = (i + 1, j + used);
-        } else if let Some(used) = spelled_out(y, &a[i..]) {
-            letters += used;
-            (i, j) = (i + used, j + 1);
-        } else {
-            return false;
-        }
-    }
-    let surname = matches!((a.last(), b.last()), (Some(x), Some(y)) if x == y && x.text.len() > 1);
-    i == a.len() && j == b.len() && surname && (words >= 2 || letters >= 2)
+    let (a, b) = (initials_apart(a), initials_apart(b));
+    let is_word = |token: &Token| token.kind == Kind::Word && !is_letter(token);
+    let stands_for = |letter: &Token, word: &Token| {
+        is_letter(letter) && is_word(word) && word.text.starts_with(&letter.text)
+    };
+    let agree = |x: &Token, y: &Token| x == y || stands_for(x, y) || stands_for(y, x);
+    let surname = matches!((a.last(), b.last()), (Some(x), Some(y)) if x == y && is_word(x));
+    surname
+        && a.len() == b.len()
+        && a.len() >= WITH_INITIALS_MIN
+        && a.iter().zip(&b).all(|(x, y)| agree(x, y))
 }
 
-/// How many of `words` the initials stand for.
-fn spelled_out(initials: &Token, words: &[Token]) -> Option<usize> {
-    let letter = initials.kind == Kind::Initials
-        || initials.kind == Kind::Word && initials.text.chars().count() == 1;
-    let count = initials.text.chars().count();
-    let words = words.get(..count)?;
-    let spelled = initials.text.chars().zip(words).all(|(letter, word)| {
-        word.kind == Kind::Word && word.text.len() > 1 && word.text.starts_with(letter)
-    });
-    (letter && spelled).then_some(count)
+/// `jrr` as `j`, `r` and `r`.
+fn initials_apart(name: &[Token]) -> Vec<Token> {
+    let mut apart = Vec::with_capacity(name.len());
+    for token in name {
+        if token.kind == Kind::Initials {
+            let letters = token.text.chars();
+            apart.extend(letters.map(|letter| Token::new(letter, Kind::Initials)));
+        } else {
+            apart.push(token.clone());
+        }
+    }
+    apart
+}
+
+fn is_letter(token: &Token) -> bool {
+    matches!(token.kind, Kind::Word | Kind::Initials) && token.text.chars().nth(1).is_none()
 }
 
 /// `Smith, John` as `John Smith`; nothing where there is not exactly one comma.

@@ -72,9 +72,10 @@ const ORDINALS: &[&str] = &[
     "twentieth",
 ];
 
-/// Reads a number at the start of `chars`, which starts with a digit. Gives its plain decimal
-/// writing and the characters used. Grouping by commas, spaces, apostrophes, or two and more full
-/// stops is removed; a single full stop is a decimal point. Leading zeros stay: `007` is not `7`.
+/// Reads a number at the start of `chars`, which starts with a digit or with the decimal point before
+/// one. Gives its plain decimal writing and the characters used. Grouping by commas, spaces,
+/// apostrophes, or two and more full stops is removed; a single full stop is a decimal point. Leading
+/// zeros stay: `007` is not `7`.
 pub(crate) fn scan(chars: &[char]) -> (String, usize) {
     let digits = |from: usize| {
         chars[from..]
@@ -84,6 +85,9 @@ pub(crate) fn scan(chars: &[char]) -> (String, usize) {
     };
     let mut used = digits(0);
     let mut value: String = chars[..used].iter().collect();
+    if value.is_empty() {
+        value.push('0');
+    }
     for separator in [',', ' ', '\'', '.'] {
         let mut groups = 0;
         let mut end = used;
@@ -289,6 +293,8 @@ mod tests {
         check("twenty-five", "25");
         check("$5 million", "5000000 dollars");
         check("-5 °C", "-5 c");
+        check(".5 of -.25 and $.50.", "0.5 of -0.25 and 0.5 dollars");
+        check("Wait...5 and v.5", "wait 5 and v 5");
         check("1990–1995", "1990 to 1995");
         check("007", "007");
         check("0.05 million", "50000");

@@ -38,7 +38,8 @@ enum Extent {
 struct Table {
     /// The smallest extent of a name: Georgia is a state before it is a country.
     regions: HashMap<&'static str, Extent>,
-    cities: HashMap<&'static str, Vec<&'static str>>,
+    /// The regions that the bare name of a region or city lies in.
+    meant: HashMap<&'static str, Vec<&'static str>>,
     namesakes: HashSet<&'static str>,
     aliases: HashMap<&'static str, &'static str>,
     codes: HashMap<&'static str, &'static str>,
@@ -57,7 +58,7 @@ impl Table {
                 "nation" => Extent::Nation,
                 "country" => Extent::Country,
                 "city" => {
-                    table.cities.insert(name, more.split(',').collect());
+                    table.lies_in(name, more);
                     continue;
                 }
                 "namesake" => {
@@ -75,8 +76,15 @@ impl Table {
                 _ => continue,
             };
             table.regions.entry(name).or_insert(extent);
+            table.lies_in(name, more);
         }
         table
+    }
+
+    fn lies_in(&mut self, name: &'static str, regions: &'static str) {
+        if !regions.is_empty() {
+            self.meant.insert(name, regions.split(',').collect());
+        }
     }
 }
 
@@ -129,7 +137,7 @@ pub(crate) fn is_known(tokens: &[Token]) -> bool {
     let name = alias(&name);
     !placed.within.is_empty()
         || TABLE.regions.contains_key(name)
-        || TABLE.cities.contains_key(name)
+        || TABLE.meant.contains_key(name)
         || TABLE.namesakes.contains(name)
 }
 
@@ -149,14 +157,14 @@ pub(crate) fn compatible(a: &Placed<'_>, b: &Placed<'_>) -> bool {
     }
     let name = text_of(fewer.name);
     let name = alias(&name);
-    let meant = TABLE.cities.get(name);
+    let meant = TABLE.meant.get(name);
     !TABLE.namesakes.contains(name)
         && meant.is_none_or(|meant| more.within.iter().all(|region| meant.contains(region)))
 }
 
 /// Are these two names of one region or city?
 pub(crate) fn same_region(a: &[Token], b: &[Token]) -> bool {
-    let known = |name: &str| TABLE.regions.contains_key(name) || TABLE.cities.contains_key(name);
+    let known = |name: &str| TABLE.regions.contains_key(name) || TABLE.meant.contains_key(name);
     let (a, b) = (text_of(a), text_of(b));
     let a = plain_form(alias(&a));
     a == plain_form(alias(&b)) && known(a)

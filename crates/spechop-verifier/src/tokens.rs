@@ -119,10 +119,13 @@ impl Scan<'_> {
 
     fn step(&mut self) {
         let Some(c) = self.peek(0) else { return };
-        let negative = matches!(c, '-' | '−')
-            && self.peek(1).is_some_and(|c| c.is_ascii_digit())
-            && self.starts_here();
-        if c.is_ascii_digit() || negative {
+        // "5", or ".5".
+        let is_number = |at: usize| {
+            let digit = at + usize::from(self.peek(at) == Some('.'));
+            self.peek(digit).is_some_and(|c| c.is_ascii_digit())
+        };
+        let negative = matches!(c, '-' | '−') && is_number(1) && self.starts_here();
+        if c.is_ascii_digit() || negative || c == '.' && is_number(0) && self.starts_here() {
             self.number(negative);
         } else if in_word(c) {
             self.word();
@@ -132,7 +135,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Does nothing but space or an opening mark stand before this place?
+    /// Does nothing but space, an opening mark or a comparison stand before this place?
     fn starts_here(&self) -> bool {
         match self.at.checked_sub(1).map(|before| self.chars[before]) {
             None => true,
@@ -140,7 +143,10 @@ impl Scan<'_> {
                 // "1990 -1995" is a range, not a negative number.
                 !matches!(self.out.last(), Some(last) if last.kind == Kind::Number)
             }
-            Some(c) => matches!(c, '(' | '[' | '"' | '“' | '$' | '€' | '£' | '^'),
+            Some(c) => matches!(
+                c,
+                '(' | '[' | '"' | '“' | '$' | '€' | '£' | '^' | '<' | '>' | '≤' | '≥' | '≠'
+            ),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{DraftRequest, KnownHop, PlanRequest};
+use spechop_ports::{DraftRequest, Guess, KnownHop, PlanRequest};
 use spechop_types::{BranchId, Chance, LookupId, Observation, Refusal, Stage, SubQuestion};
 use spechop_window::{Draft, Effect, Event};
 
@@ -19,6 +19,8 @@ pub(super) const AHEAD: usize = usize::MAX - 1;
 struct Begun {
     /// How long it had already run, or how long it took.
     saved: Duration,
+    /// What was guessed while nobody asked, and how long that took.
+    guessed: Option<(Vec<Guess>, Duration)>,
     /// What it found while nobody asked, and how long that took.
     seen: Option<(Arc<Observation>, Duration)>,
 }
@@ -207,10 +209,20 @@ impl Run<'_> {
             now - notes.launched
         };
         let seen = seen.map(|observation| (observation, took));
-        Some(Begun { saved, seen })
+        let is_unheard = std::mem::take(&mut notes.is_unheard);
+        let guess_took = notes.speculation.unwrap_or_default();
+        let guessed = is_unheard.then(|| (notes.guesses.clone(), guess_took));
+        Some(Begun {
+            saved,
+            guessed,
+            seen,
+        })
     }
 
     fn tell_seen(&mut self, branch: BranchId, begun: Begun) {
+        if let Some((guesses, took)) = begun.guessed {
+            self.tell(branch, TraceKind::Guessed { guesses, took });
+        }
         if let Some((observation, took)) = begun.seen {
             self.tell(branch, TraceKind::Observed { observation, took });
         }

@@ -63,7 +63,8 @@ impl Run<'_> {
         }
     }
 
-    /// Guesses of a look-up, those that were told before perhaps among them.
+    /// Guesses of a look-up, those that were told before perhaps among them. Told at once if a branch asks, else
+    /// when one does.
     pub(super) fn take_guesses(
         &mut self,
         lookup: LookupId,
@@ -72,6 +73,7 @@ impl Run<'_> {
         more: bool,
     ) -> Option<Event> {
         let now = self.running.now();
+        let asker = self.window.asker(lookup);
         let notes = self.lookups.get_mut(lookup)?;
         let age = now - notes.launched;
         let known = notes.guesses.len();
@@ -83,12 +85,13 @@ impl Run<'_> {
         if known == 0 {
             notes.speculation = Some(took);
         }
+        notes.is_unheard |= asker.is_none();
         let all = notes.guesses.clone();
         let likely: Vec<_> = all[known..]
             .iter()
             .map(|guess| self.guess_of(guess, age))
             .collect();
-        if let Some(branch) = self.window.asker(lookup)
+        if let Some(branch) = asker
             && (known == 0 || known < all.len())
         {
             let guesses = all;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::PortError;
-use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, with_causes};
+use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, one_line, with_causes};
 use spechop_window::Event;
 
 use super::Run;
@@ -131,7 +131,7 @@ impl Run<'_> {
         };
         self.pay_for_early(work, cost);
         if let Some(branch) = self.branch_of(work) {
-            let (stage, reason) = (work.stage(), with_causes(error));
+            let (stage, reason) = (work.stage(), one_line(&with_causes(error)));
             self.tell(branch, TraceKind::Failed { stage, reason });
         }
     }
