@@ -95,8 +95,10 @@ def answered(bundle):
             retrieved.setdefault(asked["query"], stage)
     for question in lines(bundle / "questions.jsonl"):
         hops, sure, read, several, answer = [], [], [], [], None
+        # As the stages have it.
+        text = " ".join(question["text"].split())
         while answer is None:
-            known = (question["text"], json.dumps(hops))
+            known = (text, json.dumps(hops))
             stage = segments.get((*known, False)) or segments.get((*known, True))
             if stage is None:
                 break
@@ -116,7 +118,6 @@ def answered(bundle):
         if answer is not None and read:
             right = normalised(answer) in map(normalised, question["answers"])
             row = signs(sure, read)
-            text = question["text"]
             form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
             more = [chooses(answer, text), asks_when(hops[-1][0]), sum(several) / len(several)]
             yield [*row, *map(float, more)], form, right

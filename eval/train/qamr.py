@@ -77,16 +77,20 @@ def agreed(tokens: list[str], markings: list[str]) -> tuple[int, int] | None:
     return None if count < 2 or apart else best
 
 
+def _lines(file: Path) -> list[str]:
+    """Those that are not empty. `splitlines` would cut a sentence that has a line separator of Unicode."""
+    return [line for line in file.read_text(encoding="utf-8").split("\n") if line]
+
+
 def read_sentences(folder: Path) -> dict[str, list[str]]:
-    lines = (folder / SENTENCES).read_text(encoding="utf-8").splitlines()
-    return {name: text.split(" ") for name, text in (line.split("\t", 1) for line in lines if line)}
+    return {name: text.split(" ") for name, text in (line.split("\t", 1) for line in _lines(folder / SENTENCES))}
 
 
 def read_questions(folder: Path, sentences: dict[str, list[str]]) -> list[Asked]:
     """Those whose answer is agreed upon, each wording of a sentence once."""
     found: dict[tuple[str, str], Asked] = {}
     for name in FILES:
-        for line in (folder / name).read_text(encoding="utf-8").splitlines():
+        for line in _lines(folder / name):
             sentence, _, _, _, _, question, answer, *others = line.split("\t")
             span = agreed(sentences[sentence], [answer, *(o.split(":", 1)[1] for o in others)])
             text = " ".join(question.split())

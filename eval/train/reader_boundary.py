@@ -75,12 +75,21 @@ _INTRODUCED = {
 }
 
 
+_SIGNS = {"+": " plus", "＋": " plus", "#": " sharp", "＃": " sharp", "♯": " sharp", "♭": " flat"}
+_SIGNS_BEHIND_LETTER = re.compile(r"(?<=[^\W\d_]|[\u0300-\u036f])[+＋#＃♯♭]+")
+
+
 def canonical(text: str) -> str:
     """Lower case, without accents and punctuation, for comparing words (`spechop_types::canonical`, near enough)."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
     plain = re.sub(r"(?<=\d)[.'’](?=\d)", " ", plain)
     plain = re.sub(r"[.'’]", "", plain)
     return " ".join(re.sub(r"[\W_]+", " ", plain).split())
+
+
+def canonical_name(text: str) -> str:
+    """The same with the signs behind a letter, which make another name: C++, C# and C are three, C♯ is C#."""
+    return canonical(_SIGNS_BEHIND_LETTER.sub(lambda signs: "".join(_SIGNS[sign] for sign in signs[0]), text))
 
 
 def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
@@ -101,7 +110,7 @@ def _in_word(c: str) -> bool:
 
 def kind_of(question: str) -> str:
     """What is asked for. The first question word decides."""
-    words = canonical(question).split()
+    words = canonical_name(question).split()
     said = f" {' '.join(words)} "
     for word, following in zip(words, [*words[1:], ""]):
         if word == "how":
@@ -150,9 +159,9 @@ def cut(question: str, span: str) -> str | None:
     answer = followed[1] if followed else answer
     introduced = _INTRODUCED[kind].fullmatch(answer) if kind in _INTRODUCED else None
     answer = introduced[1] if introduced else answer
-    asked, words = f" {canonical(question)} ", canonical(answer)
+    asked, words = f" {canonical_name(question)} ", canonical_name(answer)
     # What the question says in brackets only tells which of several things is meant.
-    told = f" {canonical(re.sub(r'[(][^()]*[)]', ' ', question))} "
+    told = f" {canonical_name(re.sub(r'[(][^()]*[)]', ' ', question))} "
     if not words or (" or " not in asked and f" {words} " in told):
         return None
     digit = re.search(r"[0-9]", answer)

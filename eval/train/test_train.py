@@ -235,6 +235,16 @@ class Qamr(unittest.TestCase):
             self.assertTrue(text[at:].startswith(texts["d:1:4"]))
             self.assertIn(len(text.split()), range(50, 130))
 
+    def test_a_line_ends_with_its_line_feed(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            (path / "wiki-sentences.tsv").write_text("w:1:0:0\tAda\u2028B left .\n", encoding="utf-8")
+            (path / "dev.tsv").write_text("w:1:0:0\t1\t9\t0\t0\tWho\u2028left?\t0\t7:0\t8:0\n", encoding="utf-8")
+            (path / "test.tsv").write_text("")
+            sentences = read_sentences(path)
+            self.assertEqual(sentences, {"w:1:0:0": ["Ada\u2028B", "left", "."]})
+            self.assertEqual([asked.question for asked in read_questions(path, sentences)], ["Who left?"])
+
     def test_items_point_at_the_marked_words_and_leave_closed_text_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 
 use serde::Deserialize;
 use spechop_ports::KnownHop;
-use spechop_types::{Observation, Question, SubQuestion};
+use spechop_types::{Observation, Question, SubQuestion, one_line};
 
 use crate::check::Segment;
 use crate::{Lookup, Trajectory};
@@ -49,7 +49,7 @@ pub enum ReadError {
         source: spechop_types::InvalidQuestion,
     },
     /// A segment of a question that is not in the bundle.
-    #[error("line {line} is of a question that stands not in questions.jsonl: `{question}`")]
+    #[error("line {line} is of a question that is not in questions.jsonl: `{question}`")]
     Stray {
         /// From 1.
         line: usize,
@@ -89,7 +89,7 @@ struct RawHop {
 pub fn read_trajectories(input: impl BufRead) -> Result<Traces, ReadError> {
     let wanted = r#"{"question":…,"hops":[{"sub_question":…,"answer":…}]}"#;
     let mut traces = Traces::default();
-    each::<RawTrajectory>(input, wanted, |line, raw| {
+    each::<RawTrajectory>(input, wanted, Last::Whole, |line, raw| {
         let question = question(line, &raw.question)?;
         if raw.hops.is_empty() {
             traces.without_hops += 1;
@@ -139,7 +139,7 @@ enum RawOutput {
 }
 
 /// Reads the segments of a bundle: its `questions.jsonl` and its `stages.jsonl`. Segments that had to be an
-/// answer are left out, since nobody drafts them.
+/// answer are left out, since nobody drafts them. So is a torn last stage: its recording was stopped.
 ///
 /// # Errors
 ///
@@ -150,13 +150,14 @@ pub fn read_bundle(
 ) -> Result<Vec<Segment>, ReadError> {
     let mut kinds = HashMap::new();
     let wanted = r#"{"text":…,"kind":…}"#;
-    each::<RawQuestion>(questions, wanted, |_, raw| {
-        kinds.insert(raw.text, raw.kind);
+    each::<RawQuestion>(questions, wanted, Last::Whole, |_, raw| {
+        // Stages have the question as it was asked, on one line.
+        kinds.insert(one_line(&raw.text), raw.kind);
         Ok(())
     })?;
     let wanted = "a stage of `spechop eval record`";
     let mut segments = Vec::new();
-    each::<RawStage>(stages, wanted, |line, raw| {
+    each::<RawStage>(stages, wanted, Last::MayBeTorn, |line, raw| {
         if raw.input.get("stage").and_then(|stage| stage.as_str()) != Some("segment") {
             return Ok(());
         }
@@ -198,10 +199,20 @@ fn question(line: usize, text: &str) -> Result<Question, ReadError> {
     Question::new(text).map_err(|source| ReadError::Question { line, source })
 }
 
+/// What a last line without a line feed is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// A line like any other.
+    Whole,
+    /// Nothing: whoever wrote it was killed.
+    MayBeTorn,
+}
+
 /// Calls back with every line that is not blank.
 fn each<T: for<'de> Deserialize<'de>>(
     mut input: impl BufRead,
     wanted: &'static str,
+    last: Last,
     mut take: impl FnMut(usize, T) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut text = Vec::new();
@@ -216,8 +227,9 @@ fn each<T: for<'de> Deserialize<'de>>(
         if text.len() as u64 > LINE_BYTES_MAX {
             return Err(ReadError::TooLong { line });
         }
+        let is_torn = last == Last::MayBeTorn && !text.ends_with(b"\n");
         let trimmed = text.trim_ascii();
-        if trimmed.is_empty() {
+        if trimmed.is_empty() || is_torn {
             continue;
         }
         let value = serde_json::from_slice(trimmed).map_err(|source| ReadError::Line {

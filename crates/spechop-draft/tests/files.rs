@@ -128,10 +128,11 @@ fn a_bad_line_of_trajectories_is_named() {
 
 #[test]
 fn bundles_give_their_segments() {
-    let questions = r#"{"id":"1","text":"Who?","kind":"easy","answers":[]}"#;
+    // As its data set has it; stages have it on one line.
+    let questions = r#"{"id":"1","text":" Who\n?","kind":"easy","answers":[]}"#;
     let stage = |hops: &str, must: bool, output: &str| {
         format!(
-            r#"{{"input":{{"stage":"segment","question":"Who?","hops":{hops},"must_answer":{must}}},"output":{output},"ms":1.0}}"#
+            r#"{{"input":{{"stage":"segment","question":"Who ?","hops":{hops},"must_answer":{must}}},"output":{output},"ms":1.0}}"#
         )
     };
     let stages = [
@@ -140,7 +141,9 @@ fn bundles_give_their_segments() {
         stage(r#"[["His name?","Al"]]"#, false, r#"{"answer":"Al"}"#),
         stage(r#"[["His name?","Al"]]"#, true, r#"{"answer":"Al"}"#),
     ];
-    let segments = read_bundle(questions.as_bytes(), stages.join("\n").as_bytes()).unwrap();
+    // The recording was stopped while it wrote one more.
+    let recorded = stages.join("\n") + "\n{\"input\":{\"stage\":\"segm";
+    let segments = read_bundle(questions.as_bytes(), recorded.as_bytes()).unwrap();
     let told: Vec<_> = segments
         .iter()
         .map(|one| (one.kind.as_str(), one.hops.len(), one.next.is_some()))
@@ -149,9 +152,10 @@ fn bundles_give_their_segments() {
     let trajectories = spechop_draft::trajectories(&segments);
     assert_eq!(trajectories.len(), 1);
     assert_eq!(trajectories[0].hops[0].answer, "Al");
-    let stray = with_causes(&read_bundle(&b""[..], stages[0].as_bytes()).unwrap_err());
+    let first = format!("{}\n", stages[0]);
+    let stray = with_causes(&read_bundle(&b""[..], first.as_bytes()).unwrap_err());
     assert!(stray.contains("line 1 is of a question"), "{stray}");
-    let odd = stages[0].replace("\"ask\"", "\"say\"");
+    let odd = first.replace("\"ask\"", "\"say\"");
     let odd = with_causes(&read_bundle(questions.as_bytes(), odd.as_bytes()).unwrap_err());
     assert!(odd.starts_with("line 1 is not a segment"), "{odd}");
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use spechop_ports::PortError;
 use tokenizers::Tokenizer;
 
-use crate::{OpenError, Recipe};
+use crate::describe::Described;
+use crate::{OpenError, RECIPE_FILE, Recipe};
 
 /// No text is read further than this many bytes for each token it may have. Ordinary text has four
 /// to six; a megabyte of blanks must not cost a megabyte of work.
@@ -80,13 +81,27 @@ impl TextCutter {
             passage_prefix: recipe.passage_prefix.clone(),
             passage_tokens_max: recipe.passage_tokens_max,
         };
+        let unusable = |detail| unusable_tokenizer(path, detail);
         let empty = cutter
             .cut("", "", recipe.query_tokens_max)
-            .map_err(|detail| unusable_tokenizer(path, detail))?;
+            .map_err(unusable)?;
         if empty.is_empty() {
             // Nothing to pool: the vector of an empty text would be a division by zero.
-            let detail = "it adds no special tokens to a text".to_owned();
-            return Err(unusable_tokenizer(path, detail));
+            return Err(unusable("it adds no special tokens to a text".to_owned()));
+        }
+        let kinds = [
+            ("query", cutter.query(""), recipe.query_tokens_max),
+            ("passage", cutter.passage(""), recipe.passage_tokens_max),
+        ];
+        for (kind, prefix, tokens_max) in kinds {
+            if prefix.map_err(unusable)?.len() >= tokens_max {
+                // All texts would have one vector.
+                return Err(OpenError::Recipe {
+                    path: path.with_file_name(RECIPE_FILE),
+                    what: Recipe::WHAT,
+                    detail: format!("`{kind}_prefix` fills `{kind}_tokens_max`: no text has room"),
+                });
+            }
         }
         Ok(cutter)
     }
@@ -143,7 +158,16 @@ mod tests {
 
     /// Reads texts as E5 does: the shipped reader has the same tokenizer.
     fn cutter() -> TextCutter {
-        let recipe = Recipe {
+        open(&recipe()).expect("a tokenizer")
+    }
+
+    fn open(recipe: &Recipe) -> Result<TextCutter, OpenError> {
+        let path = shipped_model("spechop-reader").join(&recipe.tokenizer);
+        TextCutter::open(&path, recipe)
+    }
+
+    fn recipe() -> Recipe {
+        Recipe {
             name: "bert".to_owned(),
             model: "model.onnx".to_owned(),
             tokenizer: "tokenizer.json".to_owned(),
@@ -154,9 +178,7 @@ mod tests {
             query_tokens_max: 64,
             passage_tokens_max: 512,
             alone: false,
-        };
-        let path = shipped_model("spechop-reader").join(&recipe.tokenizer);
-        TextCutter::open(&path, &recipe).expect("a tokenizer")
+        }
     }
 
     #[test]
@@ -183,6 +205,23 @@ mod tests {
         }
         let long = cutter.passage(&"film ".repeat(600)).expect("tokens");
         assert_eq!((long.len(), long[511]), (512, sep));
+    }
+
+    #[test]
+    fn a_prefix_leaves_room_for_a_text() {
+        // With what stands around a text, one token less than there may be, as many, and more.
+        for (words, fits) in [(61, true), (62, false), (100, false)] {
+            let prefixed = Recipe {
+                query_prefix: "film ".repeat(words),
+                ..recipe()
+            };
+            let said = open(&prefixed).err().map(|error| error.to_string());
+            assert_eq!(said.is_none(), fits, "{words}: {said:?}");
+            let names_it = |said: &String| {
+                said.contains("encoder.toml") && said.contains("`query_prefix` fills")
+            };
+            assert!(said.iter().all(names_it), "{said:?}");
+        }
     }
 
     #[test]

@@ -70,10 +70,10 @@ impl Form {
         }
     }
 
-    /// The weights of whole blocks.
+    /// The weights of whole blocks, as a file of them was read; of F32 and F16, which have none, any number.
     pub(crate) fn read(self, bytes: &[u8], weights: &mut [f32]) {
-        let blocks = bytes.chunks_exact(self.block_bytes());
-        for (bytes, weights) in blocks.zip(weights.chunks_exact_mut(BLOCK)) {
+        let blocks = bytes.chunks(self.block_bytes());
+        for (bytes, weights) in blocks.zip(weights.chunks_mut(BLOCK)) {
             match self {
                 Self::F32 => fill(weights, bytes.as_chunks().0.iter(), |&four| {
                     f32::from_le_bytes(four)

@@ -44,7 +44,15 @@ pub enum ReadError {
         /// From the start of the file.
         at: usize,
     },
-    /// A tensor whose numbers are not all there.
+    /// Its numbers would begin nowhere, or with much room between them.
+    #[error(
+        "its `general.alignment` is {found}, and only powers of two up to 65536 are understood here"
+    )]
+    Alignment {
+        /// What it says, in bytes.
+        found: u32,
+    },
+    /// A damaged tensor.
     #[error("the tensor {name} is damaged: {detail}")]
     Tensor {
         /// The tensor's name.

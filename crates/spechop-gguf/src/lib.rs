@@ -192,14 +192,7 @@ fn numbers(tensor: &Tensor<'_>) -> Result<Vec<f32>, ReadError> {
         name: tensor.name.to_owned(),
         kind: tensor.kind,
     })?;
-    let count: usize = tensor.shape.iter().product();
-    if !count.is_multiple_of(BLOCK) {
-        return Err(ReadError::Tensor {
-            name: tensor.name.to_owned(),
-            detail: "its numbers are no whole blocks",
-        });
-    }
-    let mut numbers = vec![0.0; count];
+    let mut numbers = vec![0.0; tensor.shape.iter().product()];
     form.read(tensor.data, &mut numbers);
     Ok(numbers)
 }

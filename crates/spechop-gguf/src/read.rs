@@ -2,6 +2,8 @@
 //!
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
+use std::collections::HashSet;
+
 use crate::error::ReadError;
 
 const MAGIC: &[u8; 4] = b"GGUF";
@@ -9,6 +11,8 @@ const MAGIC: &[u8; 4] = b"GGUF";
 pub(crate) const TENSOR_COUNT_AT: usize = 8;
 /// Where numbers begin, unless the file says otherwise.
 const ALIGNMENT: usize = 32;
+/// Each tensor is padded to it: a page of memory is a few kilobytes, and nothing that computes wants more.
+const ALIGNMENT_MAX: u32 = 64 << 10;
 /// llama.cpp allows four dimensions.
 const DIMENSIONS_MAX: u32 = 4;
 
@@ -91,12 +95,11 @@ impl<'a> Gguf<'a> {
             alignment: ALIGNMENT,
             tensors: Vec::new(),
         };
-        if let Some(alignment) = file.int("general.alignment") {
-            let alignment = alignment as usize;
-            if !alignment.is_power_of_two() {
-                return Err(ReadError::Header { at: tensors_at });
+        if let Some(found) = file.int("general.alignment") {
+            if !found.is_power_of_two() || found > ALIGNMENT_MAX {
+                return Err(ReadError::Alignment { found });
             }
-            file.alignment = alignment;
+            file.alignment = found as usize;
         }
         let mut described = Vec::new();
         for _ in 0..tensor_count {
@@ -113,11 +116,15 @@ impl<'a> Gguf<'a> {
         let data = bytes
             .get(cursor.at.next_multiple_of(file.alignment)..)
             .unwrap_or_default();
+        let mut names = HashSet::with_capacity(described.len());
         for (name, dimensions, shape, kind, offset) in described {
             let damaged = |detail| ReadError::Tensor {
                 name: name.to_owned(),
                 detail,
             };
+            if !names.insert(name) {
+                return Err(damaged("another one has its name"));
+            }
             let count = shape
                 .iter()
                 .try_fold(1_usize, |all, &one| all.checked_mul(one));

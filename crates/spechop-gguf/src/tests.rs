@@ -58,7 +58,6 @@ fn adapter() -> File {
                     RANK,
                     Numbers::F32(noise(WIDTH * RANK, seed)),
                 ),
-                // Rows of two numbers are no whole blocks, but together they are.
                 tensor(
                     &format!("{name}.lora_b"),
                     RANK,
@@ -118,6 +117,38 @@ fn are_near(name: &str, is: &[f32], should: &[f32]) {
     }
 }
 
+/// A matrix of the model with its pair added.
+fn sum(model: &[u8], adapter: &[u8], name: &str) -> Vec<f32> {
+    let (_, mut sum) = numbers_of(model, name);
+    let (_, a) = numbers_of(adapter, &format!("{name}.lora_a"));
+    let (_, b) = numbers_of(adapter, &format!("{name}.lora_b"));
+    for (at, weight) in sum.iter_mut().enumerate() {
+        let (row, column) = (at / WIDTH, at % WIDTH);
+        for rank in 0..RANK {
+            *weight += ALPHA / RANK as f32 * b[row * RANK + rank] * a[rank * WIDTH + column];
+        }
+    }
+    sum
+}
+
+/// As of a vocabulary with a token too many.
+#[test]
+fn an_adapter_has_any_number_of_rows() {
+    let mut adapter = adapter();
+    for half in &mut adapter.tensors {
+        if half.rows == 16 {
+            half.rows = ROWS;
+            half.numbers = Numbers::F32(noise(RANK * ROWS, 31));
+        }
+    }
+    let (model, adapter) = (model().bytes(), adapter.bytes());
+    let merged = merge(&model, &adapter).unwrap();
+    for name in [ATTENTION, FORWARD] {
+        let (_, is) = numbers_of(&merged, name);
+        are_near(name, &is, &sum(&model, &adapter, name));
+    }
+}
+
 #[test]
 fn a_merged_matrix_is_the_sum_as_nearly_as_its_form_can_say_it() {
     let (model, adapter) = fitting();
@@ -125,16 +156,7 @@ fn a_merged_matrix_is_the_sum_as_nearly_as_its_form_can_say_it() {
     for name in [ATTENTION, FORWARD] {
         let (kind, is) = numbers_of(&merged, name);
         assert_eq!(kind, Form::WRITTEN.kind(), "{name}");
-        let (_, mut should) = numbers_of(&model, name);
-        let (_, a) = numbers_of(&adapter, &format!("{name}.lora_a"));
-        let (_, b) = numbers_of(&adapter, &format!("{name}.lora_b"));
-        for (at, weight) in should.iter_mut().enumerate() {
-            let (row, column) = (at / WIDTH, at % WIDTH);
-            for rank in 0..RANK {
-                *weight += ALPHA / RANK as f32 * b[row * RANK + rank] * a[rank * WIDTH + column];
-            }
-        }
-        are_near(name, &is, &should);
+        are_near(name, &is, &sum(&model, &adapter, name));
     }
     let (before, after) = (Gguf::read(&model).unwrap(), Gguf::read(&merged).unwrap());
     assert_eq!(by_name(&before)[NORM].data, by_name(&after)[NORM].data);
@@ -196,6 +218,15 @@ fn what_does_not_fit_is_one_clear_error() {
         file.tensors.truncate(keep);
         file.bytes()
     };
+    let aligned = |bytes| {
+        let file = fitting_model();
+        file.with("general.alignment", Some(Value::Int(bytes)))
+            .bytes()
+    };
+    let twice = |mut file: File| {
+        file.tensors.push(file.tensors[0].clone());
+        file.bytes()
+    };
     for (name, model, adapter, said) in [
         (
             "text",
@@ -222,6 +253,24 @@ fn what_does_not_fit_is_one_clear_error() {
             "the adapter is none",
         ),
         ("six rows", other, adapter.clone(), "has 6 rows of 64"),
+        (
+            "room for gigabytes between tensors",
+            aligned(1 << 31),
+            adapter.clone(),
+            "`general.alignment` is 2147483648",
+        ),
+        (
+            "no alignment",
+            aligned(48),
+            adapter.clone(),
+            "`general.alignment` is 48",
+        ),
+        (
+            "a name of two",
+            twice(fitting_model()),
+            adapter.clone(),
+            "attn_norm.weight is damaged: another one has its name",
+        ),
         ("half a pair", model.clone(), half(1), "lora_a is alone"),
         ("nothing in it", model.clone(), half(0), "changes no matrix"),
         (

@@ -10,6 +10,7 @@ use spechop_ports::{
 use spechop_types::{Chance, Step, Tokens};
 
 use crate::prompt::{self, Flaw, PromptStyle, ReadLimits};
+use crate::steps::fallback;
 use crate::{Generated, Generation, TextModel};
 
 /// Writes sub-questions and the final answer.
@@ -18,6 +19,7 @@ pub struct LlmPlanner {
     model: Arc<dyn TextModel>,
     style: PromptStyle,
     sample: u32,
+    is_last: bool,
 }
 
 /// Reads passages into a sub-answer.
@@ -49,7 +51,15 @@ impl LlmPlanner {
             model,
             style,
             sample: 0,
+            is_last: true,
         }
+    }
+
+    /// Whether it `is_last`, as it is at first: once the hops have outgrown the model's context, it answers with what was
+    /// found last. If not, it fails, and another planner can have room for them.
+    #[must_use]
+    pub fn as_last(self, is_last: bool) -> Self {
+        Self { is_last, ..self }
     }
 
     /// Plans what this sample says, if the model draws samples. The likeliest plan is sample 0.
@@ -113,7 +123,8 @@ impl Planner for LlmPlanner {
     }
 
     /// Where the model finds no step that can be used, not even when it is asked again, it is made
-    /// to answer from the hops that are known.
+    /// to answer from the hops that are known. If they have outgrown its context, the last thing found is the answer,
+    /// if it [is last](LlmPlanner::as_last).
     async fn plan(&self, call: &Call, mut request: PlanRequest) -> Result<Planned, PortError> {
         let (mut step, mut tokens) = self.step(call, &request).await;
         let is_stuck = matches!(step, Err(Failed::Useless(_)));
@@ -123,8 +134,17 @@ impl Planner for LlmPlanner {
             step = answer;
             tokens += more;
         }
+        let step = match step {
+            Err(Failed::Silent(PortError::TooLong { what, detail }))
+                if self.is_last && !request.hops.is_empty() =>
+            {
+                tracing::debug!(what, detail, "the hops leave no room for another step");
+                fallback(&request)
+            }
+            step => step?,
+        };
         Ok(Planned {
-            step: step?,
+            step,
             // Its thoughts stand in the same text, and repairs are texts of their own.
             certainty: None,
             tokens,
@@ -132,15 +152,34 @@ impl Planner for LlmPlanner {
     }
 }
 
-#[async_trait]
-impl Reader for LlmReader {
+/// What filters say that refuse a prompt for what it holds: Azure's, DeepSeek's and Alibaba's; and what is said of one
+/// that leaves nothing of an answer.
+const FILTERED: [&str; 4] = [
+    "content management policy",
+    "content exists risk",
+    "inappropriate content",
+    "content filter",
+];
+
+/// Most passages that are left out in turn, one at a time, for a filter's sake.
+const LEFT_OUT_MAX: usize = 8;
+
+fn is_filtered(error: &PortError) -> bool {
+    let PortError::Refused { detail, .. } = error else {
+        return false;
+    };
+    let detail = detail.to_lowercase();
+    FILTERED.iter().any(|words| detail.contains(words))
+}
+
+impl LlmReader {
     /// If the passages are too long for the model, it is shown less of them. Their limits are in characters,
     /// and of some scripts each takes several tokens.
-    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+    async fn read_within(&self, call: &Call, request: &ReadRequest) -> Result<Reading, PortError> {
         let mut tokens = Tokens::default();
         let mut tries = self.limits.ever_less(&request.passages).into_iter();
         while let Some(limits) = tries.next() {
-            let generation = prompt::read(self.style, &request, limits);
+            let generation = prompt::read(self.style, request, limits);
             let (answer, more) = ask(&*self.model, call, generation, |generated| {
                 prompt::reading(self.style, generated)
             })
@@ -164,6 +203,32 @@ impl Reader for LlmReader {
             confidence: None,
             tokens,
         })
+    }
+}
+
+#[async_trait]
+impl Reader for LlmReader {
+    /// A filter does not say which passage it refuses, and one must not end all questions that find it: each is left
+    /// out in turn, the last one first. It is left out of the prompt alone, and if it was the only one, the refusal
+    /// stays.
+    async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
+        let shown = self.limits.passages.min(request.passages.len());
+        let may_leave_out = self.limits.shortens && shown > 1;
+        let left_out = (0..shown).rev().take(LEFT_OUT_MAX);
+        let mut left_out = left_out.filter(|_| may_leave_out);
+        let mut tried = request.clone();
+        loop {
+            let error = match self.read_within(call, &tried).await {
+                Err(error) if is_filtered(&error) => error,
+                read => return read,
+            };
+            let Some(at) = left_out.next() else {
+                return Err(error);
+            };
+            tracing::warn!(%error, "leaving a passage out for a filter");
+            tried = request.clone();
+            tried.passages.remove(at);
+        }
     }
 }
 

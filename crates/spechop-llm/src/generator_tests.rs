@@ -241,6 +241,86 @@ async fn a_repair_that_there_is_no_room_for_is_done_without_in_every_lane() {
 }
 
 #[tokio::test]
+async fn long_hops_are_answered_from_unless_another_planner_has_room_for_them() {
+    let asks = "<question>Who is the mother of Amy Dunne?</question>";
+    let style = PromptStyle::Tagged;
+    let ahead = Call::new(Lane::Speculative, Chance::EVEN);
+    for (hops, expected) in [
+        (&[][..], None),
+        (
+            &[("Who directed the film Blue Kite?", "Amy Dunne")],
+            Some("Amy Dunne"),
+        ),
+    ] {
+        let request = plan_request(hops, false);
+        let room = prompt_bytes(&prompt::plan(style, &request).prompt);
+        let first = LlmPlanner::new(Narrow::new(room - 1, asks), style);
+        for call in [&ahead, &Call::authoritative()] {
+            match (first.plan(call, request.clone()).await, expected) {
+                (Ok(planned), Some(answer)) => {
+                    assert_eq!(planned.step, Step::Answer(answer.into()));
+                }
+                (Err(PortError::TooLong { .. }), None) => {}
+                (planned, _) => panic!("{planned:?} is not {expected:?}"),
+            }
+        }
+        let roomy = Arc::new(LlmPlanner::new(Narrow::new(room, asks), style));
+        let both = Fallback::<dyn Planner>::new(Arc::new(first.as_last(false)), roomy);
+        let planned = both.plan(&Call::authoritative(), request).await.unwrap();
+        assert!(matches!(planned.step, Step::Ask(_)), "{planned:?}");
+    }
+}
+
+/// It does not say at which.
+#[tokio::test]
+async fn a_passage_that_a_filter_refuses_is_left_out() {
+    struct Filtered(AtomicU32);
+    #[async_trait]
+    impl TextModel for Filtered {
+        fn name(&self) -> &str {
+            "filtered"
+        }
+        async fn generate(&self, _: &Call, asked: Generation) -> Result<Generated, PortError> {
+            self.0.fetch_add(1, Relaxed);
+            if asked.prompt.texts().any(|text| text.contains("blood")) {
+                let detail = "400 Bad Request: The response was filtered due to the prompt \
+                              triggering Azure OpenAI's content management policy.";
+                return Err(PortError::refused("the endpoint", detail));
+            }
+            Ok(Generated {
+                text: "<answer>Amy Dunne</answer>".to_owned(),
+                end: End::Stop,
+                certainty: None,
+                tokens: Tokens::default(),
+            })
+        }
+    }
+    let (good, bad) = (("A", "by Amy Dunne"), ("B", "full of blood"));
+    for (passages, shortens, answer, calls) in [
+        (vec![good, good, bad], true, Some("Amy Dunne"), 2),
+        (vec![bad, good, good], true, Some("Amy Dunne"), 4),
+        (vec![bad, good, bad], true, None, 4),
+        (vec![bad], true, None, 1),
+        // Another reader may have no filter.
+        (vec![good, bad], false, None, 1),
+    ] {
+        let model = Arc::new(Filtered(AtomicU32::new(0)));
+        let limits = ReadLimits {
+            shortens,
+            ..ReadLimits::default()
+        };
+        let reader = LlmReader::new(model.clone(), PromptStyle::Tagged, limits);
+        let request = read_request(&passages);
+        match reader.read(&Call::authoritative(), request).await {
+            Ok(reading) => assert_eq!(reading.answer.as_deref(), answer, "{passages:?}"),
+            Err(PortError::Refused { .. }) => assert_eq!(answer, None, "{passages:?}"),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(model.0.load(Relaxed), calls, "{passages:?}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_to_read_costs_nothing() {
     let model = scripted(&[]);
     let reading = reader(&model)

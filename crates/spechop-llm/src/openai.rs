@@ -1,7 +1,7 @@
 //! An OpenAI-compatible chat endpoint as a [`TextModel`].
 //!
-//! Responses are streamed, and stop texts are looked for here: the moment one is complete the
-//! connection is closed, which ends the generation on the server (llama.cpp, vLLM and the hosted
+//! Responses are streamed, unless an endpoint refuses that, and stop texts are looked for here: the moment one
+//! is complete the connection is closed, which ends the generation on the server (llama.cpp, vLLM and the hosted
 //! ones notice), and the same happens when the future is dropped.
 //!
 //! Token counts are the server's if it sends them. It sends them last, so that a generation that
@@ -45,6 +45,9 @@ const BODY_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of a stream per token asked for, all decoration included; and for the rest of it.
 const STREAM_BYTES_PER_TOKEN_MAX: usize = 4 * 1024;
 const STREAM_BYTES_BASE: usize = 64 * 1024;
+
+/// The kind of an answer that comes piece by piece.
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// How long the count of a text that is there is waited for. Behind a closing tag a model has nothing to add.
 const COUNT_WAIT: Duration = Duration::from_millis(250);
@@ -165,15 +168,17 @@ impl OpenAiModel {
             };
             let Some(next) = next else {
                 let heard = asked?;
-                match heard.opens_thoughts {
+                if heard.opens_thoughts == Some(false) {
+                    self.spoken.forget_opened_thoughts(&self.name);
                     // Room for thoughts that it seemed to need rests on the same mistake.
-                    Some(false) => self.spoken.forget_opened_thoughts(&self.name),
-                    Some(true) | None => self.spoken.learn(dialect, &self.name),
+                    dialect = dialect.without_thoughts();
                 }
-                let is_lost = heard.lacks_room && heard.shows_thoughts && is_blank(&heard);
-                return match is_lost {
-                    true => Err(self.lost_in_thought()),
-                    false => Ok(heard.generated),
+                self.spoken.learn(dialect, &self.name);
+                let is_lost = heard.lacks_room && heard.shows_thoughts;
+                return match is_blank(&heard) {
+                    true if heard.is_filtered => Err(self.filtered()),
+                    true if is_lost => Err(self.lost_in_thought()),
+                    _ => Ok(heard.generated),
                 };
             };
             dialect = next;
@@ -215,12 +220,17 @@ impl OpenAiModel {
         dialect: Dialect,
         body: Vec<u8>,
     ) -> Result<Heard, FailedAttempt> {
+        const JSON: &str = "application/json";
         let _permit = self.permit().await;
+        let accepted = match dialect.streams() {
+            true => EVENT_STREAM,
+            false => JSON,
+        };
         let mut request = self
             .client
             .post(self.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream")
+            .header(CONTENT_TYPE, JSON)
+            .header(ACCEPT, accepted)
             .body(body);
         for (name, value) in call.trace_headers() {
             request = request.header(name, value);
@@ -237,7 +247,7 @@ impl OpenAiModel {
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
-            .is_some_and(|kind| kind.starts_with("text/event-stream"));
+            .is_some_and(|kind| kind.starts_with(EVENT_STREAM));
         let metered = Metered::new(call);
         if streams {
             self.follow(generation, dialect, metered, response).await
@@ -248,9 +258,9 @@ impl OpenAiModel {
     }
 
     /// How long the server may be silent now. A model that thinks may do so before it `has_begun` to send
-    /// anything, for as long as the call may last.
+    /// anything, for as long as the call may last. So may one whose answer comes whole.
     fn silence(&self, dialect: Dialect, has_begun: bool) -> Duration {
-        match dialect.thinks() && !has_begun {
+        match (dialect.thinks() || !dialect.streams()) && !has_begun {
             true => self.limits.total,
             false => self.limits.silence,
         }
@@ -343,7 +353,7 @@ impl OpenAiModel {
         }
     }
 
-    /// Reads the answer of a server that does not stream although asked to.
+    /// Reads the answer of a server that does not stream, whether it was asked to or not.
     async fn take_whole(
         &self,
         generation: &Generation,
@@ -365,6 +375,14 @@ impl OpenAiModel {
         metered.tell(said.known(generation));
         if is_over {
             return Ok(said.heard(generation));
+        }
+        if !chunk.has_choice() {
+            // So some tell of a failure, in a form of their own.
+            let detail = format!("an answer without a choice: {}", self.reason(&body));
+            return Err(FailedAttempt {
+                error: PortError::unavailable(&self.name, detail),
+                again: Again::Soon,
+            });
         }
         self.finish(generation, said)
     }

@@ -120,17 +120,14 @@ static GUESS: LazyLock<Vec<Message>> = LazyLock::new(|| {
             .to_owned(),
     )];
     for (question, answer) in examples {
-        messages.push(asked_for_a_guess(question));
+        messages.push(message(Role::User, asked_for_a_guess(question)));
         messages.push(message(Role::Assistant, format!("{answer}</answer>")));
     }
     messages
 });
 
-fn asked_for_a_guess(question: &str) -> Message {
-    message(
-        Role::User,
-        format!("<question>{question}</question>\n<answer>"),
-    )
+fn asked_for_a_guess(question: &str) -> String {
+    format!("<question>{question}</question>\n<answer>")
 }
 
 /// Asks for the next step.
@@ -151,15 +148,26 @@ pub(crate) fn read(style: PromptStyle, request: &ReadRequest, limits: ReadLimits
 
 /// Asks for a guess without passages: one short line.
 pub(crate) fn guess(request: &GuessRequest) -> Generation {
-    let mut messages = GUESS.clone();
-    messages.push(asked_for_a_guess(&clean(request.sub_question.as_str())));
+    let text = asked_for_a_guess(&clean(request.sub_question.as_str()));
+    generation(&GUESS, text, GUESS_TOKENS_MAX, &["\n", "</answer>"])
+}
+
+/// Continues a conversation: messages that never change, and one of the user.
+fn generation(
+    fixed: &[Message],
+    text: String,
+    tokens_max: u32,
+    stop: &'static [&'static str],
+) -> Generation {
+    let mut messages = fixed.to_vec();
+    messages.push(message(Role::User, text));
     Generation {
         prompt: Prompt::Chat(Chat {
             messages,
-            fixed: GUESS.len(),
+            fixed: fixed.len(),
         }),
-        tokens_max: GUESS_TOKENS_MAX,
-        stop: &["\n", "</answer>"],
+        tokens_max,
+        stop,
         drafts: Vec::new(),
         sample: 0,
     }

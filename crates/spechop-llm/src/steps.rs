@@ -58,12 +58,24 @@ const UNKNOWN: &str = "unknown";
 pub struct StepPlanner {
     model: Arc<dyn TextModel>,
     sample: u32,
+    is_last: bool,
 }
 
 impl StepPlanner {
     /// Plans with `model`, which must take [`Prompt::Text`].
     pub fn new(model: Arc<dyn TextModel>) -> Self {
-        Self { model, sample: 0 }
+        Self {
+            model,
+            sample: 0,
+            is_last: true,
+        }
+    }
+
+    /// Whether it `is_last`, as it is at first: once the hops have outgrown the model's context, it answers with what was
+    /// found last. If not, it fails, and another planner can have room for them.
+    #[must_use]
+    pub fn as_last(self, is_last: bool) -> Self {
+        Self { is_last, ..self }
     }
 
     /// Plans what this sample says, if the model draws samples. The likeliest plan is sample 0.
@@ -88,7 +100,8 @@ impl Planner for StepPlanner {
 
     /// If the model writes no line that can be used, the question itself is looked up first of all,
     /// and later the last thing found is the answer. So it is, too, if the hops have outgrown the
-    /// model's context: that is nobody's mistake, while a question that is too long by itself is.
+    /// model's context, if it [is last](StepPlanner::as_last): that is nobody's mistake, while a question
+    /// that is too long by itself is.
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let mut page = Page {
             model: &*self.model,
@@ -99,7 +112,9 @@ impl Planner for StepPlanner {
             certainty: None,
         };
         let step = match page.step(&request).await {
-            Err(PortError::TooLong { what, detail }) if !request.hops.is_empty() => {
+            Err(PortError::TooLong { what, detail })
+                if self.is_last && !request.hops.is_empty() =>
+            {
                 tracing::debug!(what, detail, "the hops leave no room for another step");
                 None
             }
@@ -257,7 +272,7 @@ fn answer_step(line: &str) -> Option<Step> {
 /// was found last. In a chain of look-ups that is what was asked for, more often than anything else.
 /// Of a question that is as long as a page only the beginning is looked up: a reader that sees a few
 /// hundred tokens at once needs room for the passage, too.
-fn fallback(request: &PlanRequest) -> Step {
+pub(crate) fn fallback(request: &PlanRequest) -> Step {
     if request.hops.is_empty() && !request.must_answer {
         return whole_question(request);
     }

@@ -72,6 +72,10 @@ fn a_long_question_is_too_long_and_long_hops_are_answered_from() {
     ] {
         let planner = StepPlanner::new(Narrow::new(room, ASKED));
         let call = Call::authoritative();
+        let first = planner.clone().as_last(false);
+        let refused = first.plan(&call, request(hops, false)).now_or_never();
+        let has_room = refused.unwrap().is_ok();
+        assert_eq!(has_room, expected.is_ok_and(|step| step.starts_with('?')));
         let planned = planner.plan(&call, request(hops, false));
         match (planned.now_or_never().unwrap(), expected) {
             (Ok(planned), Ok(expected)) => {

@@ -29,6 +29,17 @@ pub(crate) fn opens(text: &str) -> bool {
     text.trim_start().starts_with(OPEN)
 }
 
+/// What stands behind the thoughts that a growing text opens, and behind the blanks after them; `None` while it
+/// thinks. In UTF-8, it may end inside a character.
+pub(crate) fn behind_thoughts(text: &[u8]) -> Option<&[u8]> {
+    if !text.trim_ascii_start().starts_with(OPEN.as_bytes()) {
+        return Some(text);
+    }
+    let close = CLOSE.as_bytes();
+    let at = text.windows(close.len()).position(|place| place == close)?;
+    Some(text.get(at + close.len()..)?.trim_ascii_start())
+}
+
 /// What a model has said behind its thoughts.
 pub(crate) fn spoken(text: &str) -> &str {
     match thoughts(text, false) {

@@ -106,7 +106,14 @@ impl Memory {
             }
         }
         match kept.entries.get(&key) {
-            Some(entry) => entry.hears(&heard, agrees),
+            Some(entry) => {
+                entry.hears(&heard, agrees);
+                // The encoder may have failed when it was new.
+                if kept.vector(&key).is_none() {
+                    kept.unencoded.insert(key, ());
+                    self.unencoded.notify_one();
+                }
+            }
             None => {
                 let Some(entry) = Entry::new(&heard) else {
                     return;
@@ -143,7 +150,8 @@ impl Memory {
                     self.kept.lock().unencoded.insert(key, ());
                     tokio::time::sleep(PAUSE).await;
                 }
-                // An encoder that fails has said so elsewhere; without a vector it has its own words.
+                // An encoder that fails has said so elsewhere; without a vector it has its own words, until they
+                // are heard again.
                 Err(_) => {}
             }
         }
@@ -174,9 +182,8 @@ impl Memory {
     pub fn entries(&self) -> Vec<Remembered> {
         let kept = self.kept.lock();
         let remembered = |(key, entry): (&Owned<Arc<str>>, &Entry)| {
-            let vectors = kept.vectors.get(&key.tenant);
-            let vector = vectors.and_then(|vectors| vectors.get(&key.item));
-            entry.remembered(&key.tenant, vector.map(|vector| vector.values().to_vec()))
+            let vector = kept.vector(key).map(|vector| vector.values().to_vec());
+            entry.remembered(&key.tenant, vector)
         };
         kept.entries.iter().map(remembered).collect()
     }
@@ -212,6 +219,11 @@ impl Kept {
                 self.unencoded.insert(key, ());
             }
         }
+    }
+
+    /// The vector of an entry, if it has one by now.
+    fn vector(&self, key: &Owned<Arc<str>>) -> Option<&Vector> {
+        self.vectors.get(&key.tenant)?.get(&key.item)
     }
 
     /// Gives a vector to an entry, if it is still there.

@@ -12,7 +12,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use spechop_types::canonical;
+use spechop_types::canonical_name;
 
 /// The title behind a name: ", 1st Duke of Buckingham", ", Prince of Thurn and Taxis", ", 2nd Baronet".
 ///
@@ -118,10 +118,10 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn new(sub_question: &str) -> Self {
-        let words = in_blanks(&canonical(sub_question));
+        let words = in_blanks(&canonical_name(sub_question));
         let bare = IN_BRACKETS.replace_all(sub_question, " ");
         Self {
-            said: in_blanks(&canonical(&bare)),
+            said: in_blanks(&canonical_name(&bare)),
             kind: kind(&words),
             has_choice: words.contains(" or "),
         }
@@ -166,7 +166,7 @@ impl Asked {
             _ => None,
         };
         answer = (introduced.and_then(|found| found.get(1))).map_or(answer, |name| name.as_str());
-        let words = in_blanks(&canonical(answer));
+        let words = in_blanks(&canonical_name(answer));
         let is_said = !self.has_choice && self.said.contains(&words);
         if words.trim().is_empty() || is_said || !self.fits(answer, &words) {
             return None;

@@ -68,8 +68,10 @@ impl Model {
                 let detail = format!("its {name} have shape {shape:?}");
                 return Err(RunError::Failed(detail));
             }
-            // A damaged weight shows so; read on, and it would be an answer.
-            if values.iter().any(|value| value.is_nan()) {
+            // A damaged weight shows so, and halves that overflow; read on, and it would be an answer, and a sure
+            // one. What is ruled out may be infinitely unlikely.
+            let is_damaged = |value: &f32| value.is_nan() || *value == f32::INFINITY;
+            if values.iter().any(is_damaged) {
                 return Err(RunError::Failed(format!("its {name} are no numbers")));
             }
             Ok(values.to_vec())

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use spechop_types::canonical;
+use spechop_types::canonical_name;
 
 use super::boundary::{Asked, joined};
 use super::pairs::Shown;
@@ -67,7 +67,7 @@ pub(crate) fn rank<'a>(
             Says::Span(_, answer) => *answer,
         };
         // In blanks, so that words are compared as wholes.
-        let words = format!(" {} ", canonical(answer));
+        let words = format!(" {} ", canonical_name(answer));
         let repeats = |other: &String| other.contains(&words) || words.contains(other.as_str());
         if said.iter().any(repeats) {
             continue;

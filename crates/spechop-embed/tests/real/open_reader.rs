@@ -25,6 +25,17 @@ fn remodel(dir: &Path, change: impl FnOnce(&mut Tiny)) {
     replace(dir, "model.onnx", model.onnx());
 }
 
+/// Gives the unknown word this start logit, and lets it be tried out: the padding and the last word are.
+fn say_of_the_unknown(dir: &Path, logit: f32) {
+    remodel(dir, |model| model.unknown = logit);
+    let words = r#"{"[UNK]":1,"[CLS]":1,"[SEP]":1}"#;
+    let text = fs::read_to_string(dir.join("tokenizer.json")).expect("a text");
+    let at = text.find(r#""vocab":"#).expect("words") + r#""vocab":"#.len();
+    let rest = text[at..].find('}').expect("an end") + at + 1;
+    let text = format!("{}{words}{}", &text[..at], &text[rest..]);
+    replace(dir, "tokenizer.json", text);
+}
+
 #[test]
 fn a_damaged_folder_is_refused_in_one_clear_line() {
     let unfit = "model.onnx is no extractive reader: ";
@@ -104,16 +115,12 @@ fn a_damaged_folder_is_refused_in_one_clear_line() {
         ),
         (
             "logits that are no numbers",
-            |dir| {
-                remodel(dir, |model| model.unknown = f32::NAN);
-                // What is tried out is the padding and the last word: make it the unknown one.
-                let words = r#"{"[UNK]":1,"[CLS]":1,"[SEP]":1}"#;
-                let text = fs::read_to_string(dir.join("tokenizer.json")).expect("a text");
-                let at = text.find(r#""vocab":"#).expect("words") + r#""vocab":"#.len();
-                let rest = text[at..].find('}').expect("an end") + at + 1;
-                let text = format!("{}{words}{}", &text[..at], &text[rest..]);
-                replace(dir, "tokenizer.json", text);
-            },
+            |dir| say_of_the_unknown(dir, f32::NAN),
+            &["it knows token 1, the model fails on it", "no numbers"],
+        ),
+        (
+            "logits without end",
+            |dir| say_of_the_unknown(dir, f32::INFINITY),
             &["it knows token 1, the model fails on it", "no numbers"],
         ),
         (

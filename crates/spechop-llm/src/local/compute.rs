@@ -57,6 +57,8 @@ pub(super) enum ComputeError {
     State(#[from] StateSeqError),
     #[error("a position or sequence number is too large")]
     Range(#[from] std::num::TryFromIntError),
+    #[error("its logits are no numbers: a weight is damaged")]
+    NoNumbers,
 }
 
 /// A context and its batch.
@@ -166,15 +168,15 @@ impl<'model> Compute<'model> {
             self.batch.add(*token, at, &[seq], wanted && last)?;
         }
         self.context.decode(&mut self.batch)?;
-        let row = self.batch.n_tokens() - 1;
-        let behind = at + tokens.len();
-        Ok(wanted.then(|| {
-            let logits = self.context.get_logits_ith(row);
-            match sample {
-                0 => likeliest(logits),
-                sample => drawn(logits, sample, behind),
-            }
-        }))
+        if !wanted {
+            return Ok(None);
+        }
+        let logits = self.context.get_logits_ith(self.batch.n_tokens() - 1);
+        let said = match sample {
+            0 => likeliest(logits),
+            sample => drawn(logits, sample, at + tokens.len()),
+        };
+        said.checked().map(Some)
     }
 
     /// Whether the logits of a token are the same to the last bit however many others are read in its call.
@@ -249,9 +251,8 @@ impl<'model> Compute<'model> {
         }
         self.context.decode(&mut self.batch)?;
         let rows = i32::try_from(judged.start)?..i32::try_from(judged.end)?;
-        Ok(rows
-            .map(|row| likeliest(self.context.get_logits_ith(row)))
-            .collect())
+        rows.map(|row| likeliest(self.context.get_logits_ith(row)).checked())
+            .collect()
     }
 }
 
@@ -265,6 +266,15 @@ pub(super) struct Likeliest {
 }
 
 impl Likeliest {
+    /// Itself, unless nothing leads: of logits that are no numbers, none is the largest. Written all the same, the
+    /// first token of the vocabulary would be an answer.
+    fn checked(self) -> Result<Self, ComputeError> {
+        match self.lead.is_nan() {
+            true => Err(ComputeError::NoNumbers),
+            false => Ok(self),
+        }
+    }
+
     /// The logarithm of its chance if there were no tokens but it and the next one. A sum over the whole
     /// vocabulary would cost fifty thousand exponentials a token.
     pub(super) fn ln_chance(self) -> f64 {

@@ -38,6 +38,19 @@ pub(super) fn model(folder: &Path) -> PathBuf {
     path
 }
 
+/// Writes the same model with weights that are no numbers: those behind its last layer.
+pub(super) fn damaged(folder: &Path) -> PathBuf {
+    let path = folder.join("damaged.gguf");
+    let mut model = tiny();
+    for tensor in &mut model.tensors {
+        if tensor.name == "output_norm.weight" {
+            tensor.numbers = Numbers::F32(vec![f32::NAN; WIDTH]);
+        }
+    }
+    std::fs::write(&path, model.bytes()).unwrap();
+    path
+}
+
 /// Writes an adapter for [`model`] into a folder: rank 1, on one matrix.
 pub(super) fn adapter(folder: &Path) -> PathBuf {
     let path = folder.join("adapter.gguf");

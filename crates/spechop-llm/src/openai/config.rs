@@ -42,7 +42,7 @@ pub struct TimeLimits {
     pub connect: Duration,
     /// Without a byte from the server: before the first one, while it reads the prompt, and
     /// between any two later ones. A model that thinks may be silent for the whole call before its first word,
-    /// since not every server sends thoughts.
+    /// since not every server sends thoughts. So may one whose server refuses to stream.
     pub silence: Duration,
     /// For the whole call: waiting for a turn, retries and their pauses included.
     pub total: Duration,

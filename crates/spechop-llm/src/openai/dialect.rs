@@ -29,6 +29,8 @@ impl Dialect {
     const NO_SYSTEM: u8 = 1 << 5;
     /// Its template opens the model's thoughts, so that the text begins within them.
     const OPENED_THOUGHTS: u8 = 1 << 6;
+    /// It gives whole answers only, to this model or to this key.
+    const NO_STREAM: u8 = 1 << 7;
 
     fn has(self, part: u8) -> bool {
         self.0 & part != 0
@@ -55,6 +57,15 @@ impl Dialect {
     /// The same, for a model whose text was seen to end thoughts that it had not opened.
     pub(super) fn with_opened_thoughts(self) -> Self {
         Self(self.0 | Self::OPENED_THOUGHTS)
+    }
+
+    /// The same without all that was taken for thoughts by mistake.
+    pub(super) fn without_thoughts(self) -> Self {
+        Self(self.0 & !(Self::OPENED_THOUGHTS | Self::THOUGHTS))
+    }
+
+    pub(super) fn streams(self) -> bool {
+        !self.has(Self::NO_STREAM)
     }
 
     pub(super) fn takes_system(self) -> bool {
@@ -87,8 +98,21 @@ impl Dialect {
             "unrecognized",
             "unknown",
         ];
-        // Mistral's templates say the last: instructions stand before the user's first message.
-        const SYSTEM: [&str; 3] = ["system role", "'system'", "roles must alternate"];
+        // Mistral's templates say the third and the fourth: instructions stand before the user's first message.
+        // The last is what Gemini's endpoint says of Gemma.
+        const SYSTEM: [&str; 5] = [
+            "system role",
+            "'system'",
+            "roles must alternate",
+            "only user and assistant roles",
+            "developer instruction is not enabled",
+        ];
+        // OpenAI says the first of o1, and the second to organisations that it has not verified.
+        const STREAM: [&str; 3] = [
+            "'stream' does not support",
+            "to stream this model",
+            "streaming is not supported",
+        ];
         let refusal = refusal.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|words| refusal.contains(words));
         let unsupported = says(&UNSUPPORTED) || says(&["max_completion_tokens' instead"]);
@@ -100,6 +124,8 @@ impl Dialect {
         } else if self.takes_prediction() && predicted && is_unknown("prediction") {
             // Before the words that are looked for by themselves: such a refusal may quote what was predicted.
             Self::NO_PREDICTION
+        } else if self.streams() && says(&STREAM) {
+            Self::NO_STREAM
         } else if self.takes_system() && says(&SYSTEM) {
             Self::NO_SYSTEM
         } else if self.takes_temperature() && refusal.contains("temperature") {
@@ -137,6 +163,7 @@ impl Dialect {
                 Self::OPENED_THOUGHTS,
                 "its text is what stands behind </think>",
             ),
+            (Self::NO_STREAM, "its answers are not streamed"),
         ];
         let said = parts.into_iter().filter(|(part, _)| self.has(*part));
         said.map(|(_, said)| said).collect()

@@ -81,6 +81,13 @@ impl OpenAiModel {
         PortError::malformed(&self.name, detail)
     }
 
+    pub(super) fn filtered(&self) -> PortError {
+        PortError::refused(
+            &self.name,
+            "its content filter has left nothing of the answer",
+        )
+    }
+
     pub(super) fn timeout(&self, limit: Duration) -> PortError {
         PortError::timed_out(&self.name, limit)
     }

@@ -11,6 +11,15 @@ use crate::{End, Generated, Generation};
 /// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
 const TOKEN_BYTES_MAX: usize = 32;
 
+/// Ends of servers that gave up: what has come is no answer, and another attempt may bring one.
+const GAVE_UP: [&str; 5] = [
+    "insufficient_system_resource",
+    "network_error",
+    "abort",
+    "aborted",
+    "error",
+];
+
 /// What has arrived of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Said {
@@ -18,6 +27,8 @@ pub(super) struct Said {
     pub(super) end: Option<End>,
     /// Events that held text or thoughts.
     pieces: u64,
+    /// Whether text has come piece by piece.
+    in_pieces: bool,
     /// Whether thoughts were sent.
     shows_thoughts: bool,
     /// Whether the server's count has thoughts, which need not be sent.
@@ -52,6 +63,8 @@ pub(super) struct Heard {
     /// Whether its template opens the thoughts, as far as the text tells: it has ended some that it had not opened,
     /// or was taken to begin within them and has not.
     pub(super) opens_thoughts: Option<bool>,
+    /// Whether a filter has cut it.
+    pub(super) is_filtered: bool,
 }
 
 impl Said {
@@ -77,18 +90,27 @@ impl Said {
             self.opened = Opened::No;
         }
         let piece = chunk.text();
-        if !piece.is_empty() {
+        // Behind the pieces MiniMax says all of it once more.
+        let is_said = self.in_pieces && chunk.is_whole();
+        if !piece.is_empty() && !is_said {
+            self.in_pieces = !chunk.is_whole();
             self.pieces += 1;
             if self.grow(&piece, generation) {
                 return true;
             }
         }
         match chunk.finish_reason() {
-            // It goes on: some servers say so with an empty text. Or the server gave up: what has come is no
-            // answer, and another attempt may bring one.
-            None | Some("" | "insufficient_system_resource" | "abort" | "aborted" | "error") => {}
-            Some("length" | "max_tokens") => self.end = Some(End::Length),
-            Some("content_filter") => (self.end, self.is_filtered) = (Some(End::Length), true),
+            // It goes on: some servers say so with an empty text.
+            None | Some("") => {}
+            Some(reason) if GAVE_UP.contains(&reason) => {}
+            // The last two are Mistral's and Zhipu's words for the end of the context.
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
+                self.end = Some(End::Length);
+            }
+            // The second one is Zhipu's.
+            Some("content_filter" | "sensitive") => {
+                (self.end, self.is_filtered) = (Some(End::Length), true);
+            }
             Some(_) => self.end = Some(End::Turn),
         }
         false
@@ -169,6 +191,7 @@ impl Said {
             lacks_room: is_cut && (self.shows_thoughts || self.counts_thoughts || is_silent),
             shows_thoughts: self.shows_thoughts,
             opens_thoughts,
+            is_filtered: self.is_filtered,
             generated: self.generated(generation),
         }
     }

@@ -48,6 +48,13 @@ impl Events {
                 self.data
                     .extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
                 self.data.push(b'\n');
+            } else if let Some(error) = line.strip_prefix(b"error:")
+                && error.trim_ascii_start().starts_with(b"{")
+            {
+                // A field of no standard: so llama.cpp told of errors until 2025, in the form of others since.
+                self.data.extend_from_slice(b"{\"error\":");
+                self.data.extend_from_slice(error);
+                self.data.extend_from_slice(b"}\n");
             }
             // Comments (pings) and the other fields say nothing to us.
             if self.data.len() > EVENT_BYTES_MAX {
@@ -106,6 +113,8 @@ mod tests {
             ("data: a", vec![]),
             ("\n\n\n", vec![]),
             ("{\"error\":1}\n\n", vec![]),
+            ("error: {\"code\":1}\n\n", vec!["{\"error\": {\"code\":1}}"]),
+            ("error: none\n\n", vec![]),
         ] {
             assert_eq!(read([stream.as_bytes()]).unwrap(), data, "{stream:?}");
         }

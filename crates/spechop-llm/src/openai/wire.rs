@@ -77,14 +77,16 @@ impl<'a> Request<'a> {
             true => tokens_max.saturating_add(THOUGHT_TOKENS_MAX),
             false => *tokens_max,
         };
+        // A whole answer has its count unasked.
+        let asks_for_count = dialect.streams() && dialect.takes_stream_options();
         Self {
             model,
             messages: messages(chat, dialect),
             temperature: dialect.takes_temperature().then_some(temperature),
             max_tokens: (!dialect.limits_completion()).then_some(limit),
             max_completion_tokens: dialect.limits_completion().then_some(limit),
-            stream: true,
-            stream_options: dialect.takes_stream_options().then_some(StreamOptions {
+            stream: dialect.streams(),
+            stream_options: asks_for_count.then_some(StreamOptions {
                 include_usage: true,
             }),
             reasoning_effort: None,
@@ -203,6 +205,16 @@ impl Chunk {
         }
     }
 
+    /// Whether it says anything of an answer.
+    pub(super) fn has_choice(&self) -> bool {
+        self.choice().is_some()
+    }
+
+    /// Whether its text is no piece of the answer, but all of it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.choice().is_some_and(|choice| choice.delta.is_none())
+    }
+
     /// Whether it adds to the model's thoughts.
     pub(super) fn thinks(&self) -> bool {
         let Some(delta) = self.delta() else {
@@ -270,9 +282,19 @@ impl Part {
     }
 }
 
+/// What else is said of a prompt that is longer than the model's context: by llama.cpp before it had a type for
+/// that, by LM Studio, and by TGI of a prompt with its answer and of a prompt alone.
+const TOO_LONG: [&str; 4] = [
+    "exceeds the available context size",
+    "loaded with context length of only",
+    "`inputs` tokens + `max_new_tokens` must be <=",
+    "`inputs` must have less than",
+];
+
 /// Whether an error body says that the prompt is longer than the model's context: by OpenAI's code, by llama.cpp's
-/// type, or in the words that vLLM and SGLang have from OpenAI. No other words are guessed at. If these name the
-/// limit of tokens, it is that which does not fit, and the prompt may be short.
+/// type, in the words that vLLM and SGLang have from OpenAI, or in those of [`TOO_LONG`]. No other words are guessed
+/// at. If OpenAI's name the limit of tokens, prompt and limit do not fit together: a shorter prompt would, unless
+/// the limit fits nowhere.
 pub(super) fn is_too_long(body: &[u8]) -> bool {
     let value = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let is = |path, word| value.pointer(path).and_then(Value::as_str) == Some(word);
@@ -282,7 +304,22 @@ pub(super) fn is_too_long(body: &[u8]) -> bool {
         .any(|limit| text.contains(limit));
     is("/error/code", "context_length_exceeded")
         || is("/error/type", "exceed_context_size_error")
-        || text.contains("maximum context length") && !names_limit
+        || TOO_LONG.iter().any(|words| text.contains(words))
+        || text.contains("maximum context length") && (!names_limit || is_limit_smaller(&text))
+}
+
+/// Whether the limit of tokens alone would fit, in vLLM's words: "'max_tokens' or 'max_completion_tokens' is too
+/// large: 128. This model's maximum context length is 4096 tokens and your request has 4000 input tokens".
+fn is_limit_smaller(text: &str) -> bool {
+    let number_behind = |words: &str| {
+        let (_, behind) = text.split_once(words)?;
+        let digits = behind.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u64>().ok()
+    };
+    let limit = number_behind("is too large: ");
+    let context = number_behind("maximum context length is ");
+    let both = limit.zip(context);
+    both.is_some_and(|(limit, context)| limit < context)
 }
 
 /// The status that an error inside a stream would have had by itself, if it names one as its code.

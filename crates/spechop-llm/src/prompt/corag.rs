@@ -8,9 +8,9 @@
 use spechop_ports::{KnownHop, PlanRequest, ReadRequest};
 
 use super::{
-    ANSWER_TOKENS_MAX, NOT_THERE, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, message,
+    ANSWER_TOKENS_MAX, NOT_THERE, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, generation,
 };
-use crate::{Chat, Generation, Prompt, Role};
+use crate::Generation;
 
 /// A query is one line; models end their turn behind it, or talk on in the next line.
 const LINE_END: &[&str] = &["?\n"];
@@ -44,7 +44,7 @@ pub(super) fn plan(request: &PlanRequest) -> Generation {
         chain(&request.hops),
         clean(request.question.as_str()),
     );
-    generation(text, tokens_max, stop)
+    generation(&[], text, tokens_max, stop)
 }
 
 pub(super) fn read(request: &ReadRequest, limits: ReadLimits) -> Generation {
@@ -56,7 +56,7 @@ pub(super) fn read(request: &ReadRequest, limits: ReadLimits) -> Generation {
         evidence(&request.passages, limits),
         clean(request.sub_question.as_str()),
     );
-    generation(text, limits.answer_tokens, &[])
+    generation(&[], text, limits.answer_tokens, &[])
 }
 
 fn chain(hops: &[KnownHop]) -> String {
@@ -75,17 +75,4 @@ fn chain(hops: &[KnownHop]) -> String {
         })
         .collect();
     lines.join("\n")
-}
-
-fn generation(text: String, tokens_max: u32, stop: &'static [&'static str]) -> Generation {
-    Generation {
-        prompt: Prompt::Chat(Chat {
-            messages: vec![message(Role::User, text)],
-            fixed: 0,
-        }),
-        tokens_max,
-        stop,
-        drafts: Vec::new(),
-        sample: 0,
-    }
 }

@@ -9,9 +9,9 @@ use std::sync::{Arc, LazyLock};
 use spechop_ports::{RewriteRequest, Speaker};
 
 use super::clean::{clean, clean_cut};
-use super::{has_substance, message, pinned};
+use super::{generation, has_substance, pinned};
 use crate::thoughts::spoken;
-use crate::{Chat, End, Generated, Generation, Message, Prompt, Role};
+use crate::{End, Generated, Generation, Message};
 
 /// Most tokens of a rewritten question. A sub-question has 64.
 const TOKENS_MAX: u32 = 96;
@@ -58,18 +58,7 @@ pub(crate) fn rewrite(request: &RewriteRequest) -> Generation {
     }
     let question = clean_cut(&request.question, QUESTION_CHARS_MAX);
     let _ = write!(text, "Last question: {question}");
-    let mut messages = FIXED.clone();
-    messages.push(message(Role::User, text));
-    Generation {
-        prompt: Prompt::Chat(Chat {
-            messages,
-            fixed: FIXED.len(),
-        }),
-        tokens_max: TOKENS_MAX,
-        stop: &["\n"],
-        drafts: Vec::new(),
-        sample: 0,
-    }
+    generation(&FIXED, text, TOKENS_MAX, &["\n"])
 }
 
 /// The question that the model has written; `None` if it has written none, or not to its end.
@@ -92,6 +81,7 @@ mod tests {
     use spechop_types::Tokens;
 
     use super::*;
+    use crate::Prompt;
 
     fn turn(speaker: Speaker, text: &str) -> Turn {
         Turn {

@@ -11,9 +11,9 @@ use spechop_ports::{KnownHop, PlanRequest, ReadRequest};
 use spechop_types::canonical;
 
 use super::{
-    ANSWER_TOKENS_MAX, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, message, pinned,
+    ANSWER_TOKENS_MAX, ReadLimits, SUB_QUESTION_TOKENS_MAX, clean, evidence, generation, pinned,
 };
-use crate::{Chat, Generation, Message, Prompt, Role};
+use crate::{Generation, Message};
 
 /// The ends of a step or an answer.
 const CLOSING: &[&str] = &["</question>", "</answer>"];
@@ -198,7 +198,7 @@ pub(super) fn is_about_an_example(request: &PlanRequest, said: &str) -> bool {
 pub(super) fn plan(request: &PlanRequest) -> Generation {
     let question = clean(request.question.as_str());
     if request.hops.is_empty() && !request.must_answer {
-        return generation(&FIRST, question, SUB_QUESTION_TOKENS_MAX);
+        return generation(&FIRST, question, SUB_QUESTION_TOKENS_MAX, CLOSING);
     }
     let mut text = String::from("Facts:");
     if request.hops.is_empty() {
@@ -219,34 +219,20 @@ pub(super) fn plan(request: &PlanRequest) -> Generation {
     if request.must_answer {
         text.push_str("\nNothing more can be looked up: reply <answer>...</answer> now.");
     }
-    generation(&NEXT, text, ANSWER_TOKENS_MAX)
+    generation(&NEXT, text, ANSWER_TOKENS_MAX, CLOSING)
 }
 
 pub(super) fn read(request: &ReadRequest, limits: ReadLimits) -> Generation {
     let mut text = evidence(&request.passages, limits);
     text.push_str("Question: ");
     text.push_str(&clean(request.sub_question.as_str()));
-    generation(&READ, text, limits.answer_tokens)
-}
-
-fn generation(fixed: &[Message], text: String, tokens_max: u32) -> Generation {
-    let mut messages = fixed.to_vec();
-    messages.push(message(Role::User, text));
-    Generation {
-        prompt: Prompt::Chat(Chat {
-            messages,
-            fixed: fixed.len(),
-        }),
-        tokens_max,
-        stop: CLOSING,
-        drafts: Vec::new(),
-        sample: 0,
-    }
+    generation(&READ, text, limits.answer_tokens, CLOSING)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Role;
 
     #[test]
     fn names_of_examples_are_those_of_the_examples() {

@@ -25,13 +25,13 @@ const NO_STREAM_OPTIONS: &str = r#"{"object":"error","message":{"detail":[{"type
     "loc":["body","stream_options","include_usage"],"msg":"Extra inputs are not permitted","input":true}]},
     "type":"invalid_request_error","param":null,"code":null,"raw_status_code":422}"#;
 
-fn refusal(reason: &str) -> ResponseTemplate {
+pub(super) fn refusal(reason: &str) -> ResponseTemplate {
     let error = json!({"error": {"message": reason, "type": "invalid_request_error"}});
     ResponseTemplate::new(400).set_body_json(error)
 }
 
 /// A server that answers requests by what they hold, and a model behind it.
-async fn answering(
+pub(super) async fn answering(
     answer: impl Fn(&Value) -> ResponseTemplate + Send + Sync + 'static,
 ) -> (MockServer, OpenAiModel) {
     let server = MockServer::start().await;
@@ -192,7 +192,7 @@ async fn a_temperature_that_is_refused_is_left_out() {
     assert_eq!(sent(&server).await, fields);
 }
 
-/// As vLLM says it of Gemma 2, OpenAI of o1-mini and Mistral's templates of themselves.
+/// As vLLM says it of Gemma 2, OpenAI of o1-mini, Mistral's templates of themselves, and Gemini's endpoint of Gemma 3.
 #[tokio::test]
 async fn instructions_go_with_the_first_message_if_they_have_no_place_of_their_own() {
     let mut instructed = generation();
@@ -208,6 +208,8 @@ async fn instructions_go_with_the_first_message_if_they_have_no_place_of_their_o
         "System role not supported",
         "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
         "Conversation roles must alternate user/assistant/user/assistant/...",
+        "Only user and assistant roles are supported!",
+        "Developer instruction is not enabled for models/gemma-3-27b-it",
     ] {
         let (server, model) =
             answering(move |body| match body["messages"][0]["role"] == "system" {
@@ -396,6 +398,17 @@ async fn a_limit_that_does_not_fit_is_no_prompt_that_is_too_long() {
     assert!(matches!(said, Err(PortError::Refused { .. })), "{said:?}");
 }
 
+/// In vLLM's words, too: beside that limit a shorter prompt would fit.
+#[tokio::test]
+async fn a_prompt_that_leaves_no_room_for_its_answer_is_too_long() {
+    const TOO_LARGE: &str = "'max_tokens' or 'max_completion_tokens' is too large: 8. This \
+                             model's maximum context length is 2048 tokens and your request has \
+                             2044 input tokens (8 > 2048 - 2044).";
+    let (_server, model) = server(|_| Some(TOO_LARGE)).await;
+    let said = model.generate(&Call::authoritative(), generation()).await;
+    assert!(matches!(said, Err(PortError::TooLong { .. })), "{said:?}");
+}
+
 /// A server whose streams these are, in turn.
 async fn streaming(streams: Vec<String>) -> (MockServer, OpenAiModel) {
     let next = AtomicUsize::new(0);
@@ -444,4 +457,27 @@ async fn a_text_that_speaks_of_the_end_of_thoughts_costs_the_later_ones_nothing(
         let last: Value = sent.last().unwrap().body_json().unwrap();
         assert_eq!(last["max_tokens"], 8);
     }
+}
+
+/// A template that is said to open thoughts may open none for this text. What else was learnt of its endpoint stays.
+#[tokio::test]
+async fn what_an_endpoint_refuses_is_remembered_though_no_thoughts_have_come() {
+    let (server, _) = answering(|body| match body.get("temperature") {
+        Some(_) => refusal(NO_TEMPERATURE),
+        None => stream(delta("Anna") + &ending("stop")),
+    })
+    .await;
+    let mut told = endpoint(&format!("{}/v1", server.uri()));
+    told.opens_thoughts = true;
+    let told = OpenAiModel::new(&told).unwrap();
+    for _ in 0..2 {
+        let said = told.generate(&Call::authoritative(), generation()).await;
+        assert_eq!(said.unwrap().text, "Anna");
+    }
+    let fields = [
+        vec!["max_tokens", "temperature"],
+        vec!["max_tokens"],
+        vec!["max_tokens"],
+    ];
+    assert_eq!(sent(&server).await, fields);
 }

@@ -1,11 +1,15 @@
 //! Whole answers: statuses, bodies, counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use spechop_llm::{End, Generation, OpenAiModel, Prompt, TextModel};
-use spechop_ports::{Call, Lane, PortError};
-use spechop_types::{Chance, Tokens};
+use spechop_llm::{
+    End, Generation, LlmReader, OpenAiModel, Prompt, PromptStyle, ReadLimits, TextModel,
+};
+use spechop_ports::{Call, Lane, PortError, ReadRequest, Reader};
+use spechop_testkit::passage;
+use spechop_types::{Chance, SubQuestion, Tokens};
 use tokio::net::TcpListener;
 use wiremock::matchers::{body_partial_json, header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -95,6 +99,7 @@ async fn what_may_pass_is_tried_again() {
             stream(&(delta("<answer>No") + &ending("insufficient_system_resource"))),
             1,
         ),
+        (stream(&(delta("<answer>No") + &ending("network_error"))), 1),
     ] {
         let server = server(fault, times).await;
         let said = model(&base(&server))
@@ -178,6 +183,34 @@ async fn what_is_refused_for_good_is_not_asked_again() {
     }
 }
 
+/// Asked again with a complaint, it would say nothing again. The passage that it was about can be left out.
+#[tokio::test]
+async fn a_filter_that_leaves_nothing_refuses() {
+    let thoughts = delta("<think>Is it") + &ending("sensitive");
+    for fault in [ending("content_filter"), thoughts] {
+        let server = server(stream(&fault), 2).await;
+        let model = model(&base(&server));
+        let call = Call::authoritative();
+        let refused = model.generate(&call, generation()).await.unwrap_err();
+        let PortError::Refused { detail, .. } = &refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(detail, "its content filter has left nothing of the answer");
+        let limits = ReadLimits::default();
+        let reader = LlmReader::new(Arc::new(model), PromptStyle::Tagged, limits);
+        let request = ReadRequest {
+            sub_question: SubQuestion::new("Who directed the film?"),
+            passages: vec![
+                passage("a", "A", "by Amy Dunne"),
+                passage("b", "B", "blood"),
+            ],
+        };
+        let read = reader.read(&call, request).await.unwrap();
+        assert_eq!(read.answer.as_deref(), Some("Amy Dunne"));
+        assert_eq!(requests(&server).await, 3);
+    }
+}
+
 /// No server is asked: it would put a template around the text.
 #[tokio::test]
 async fn a_bare_text_is_refused() {
@@ -201,6 +234,8 @@ async fn odd_answers_are_taken_for_what_they_are() {
         "choices": [{"message": {"content": "<answer>X</answer> and"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2},
     });
+    let message = json!({"content": "Amy Dunne", "role": "assistant"});
+    let whole_again = event(&json!({"choices": [{"finish_reason": "stop", "message": message}]}));
     let again = delta("no ").repeat(8);
     let last = event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
     for (answer, text, end) in [
@@ -218,15 +253,20 @@ async fn odd_answers_are_taken_for_what_they_are() {
         ),
         // Says nothing.
         (stream(&ending("stop")), String::new(), End::Turn),
-        // Says nothing, and a filter has cut it.
-        (
-            stream(&ending("content_filter")),
-            String::new(),
-            End::Length,
-        ),
         // A filter has cut it.
         (
             stream(&(delta("<question>Who killed") + &ending("content_filter"))),
+            "<question>Who killed".to_owned(),
+            End::Length,
+        ),
+        // So it has, or the end of the context, in the words of others.
+        (
+            stream(&(delta("<question>Who killed") + &ending("sensitive"))),
+            "<question>Who killed".to_owned(),
+            End::Length,
+        ),
+        (
+            stream(&(delta("<question>Who killed") + &ending("model_length"))),
             "<question>Who killed".to_owned(),
             End::Length,
         ),
@@ -249,6 +289,12 @@ async fn odd_answers_are_taken_for_what_they_are() {
         (
             stream(&(delta("Amy") + &last + "data: [DONE] \n\n")),
             "Amy".to_owned(),
+            End::Turn,
+        ),
+        // Says all of it once more at its end.
+        (
+            stream(&(delta("Amy") + &delta(" Dunne") + &whole_again)),
+            "Amy Dunne".to_owned(),
             End::Turn,
         ),
         // Knows no limit.
@@ -342,6 +388,54 @@ async fn too_long_a_prompt_is_told_from_other_refusals() {
             panic!("{error:?}");
         };
         assert!(detail.ends_with("8192 tokens at most"), "{detail}");
+    }
+}
+
+/// As MiniMax does, with the status of an answer.
+#[tokio::test]
+async fn a_failure_in_the_place_of_an_answer_says_why() {
+    let why = json!({"status_code": 1008, "status_msg": "insufficient balance"});
+    let body = json!({"choices": null, "base_resp": why});
+    let server = server(ResponseTemplate::new(200).set_body_json(body), 99).await;
+    let error = model(&base(&server))
+        .generate(&Call::authoritative(), generation())
+        .await
+        .unwrap_err();
+    assert_eq!(requests(&server).await, 4);
+    let PortError::Unavailable { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let source = source.as_ref().unwrap().to_string();
+    assert!(source.contains("insufficient balance"), "{source}");
+}
+
+/// Those of LM Studio, of TGI and of llama.cpp as it was, which have no code for it.
+#[tokio::test]
+async fn too_long_a_prompt_is_known_by_the_words_of_its_server() {
+    for words in [
+        "Trying to keep the first 5317 tokens when context the overflows. However, the model is \
+         loaded with context length of only 4096 tokens, which is not enough.",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4090 \
+         `inputs` tokens and 8 `max_new_tokens`",
+        "Input validation error: `inputs` must have less than 4095 tokens. Given: 5317",
+        "the request exceeds the available context size. try increasing the context size",
+    ] {
+        let refused = json!({ "error": words });
+        // A stream of llama.cpp has a field for it.
+        let field = json!({"code": 400, "message": words, "type": "invalid_request_error"});
+        for fault in [
+            ResponseTemplate::new(422).set_body_json(&refused),
+            stream(&event(&refused)),
+            stream(&format!("error: {field}\n\n")),
+        ] {
+            let server = server(fault, 1).await;
+            let error = model(&base(&server))
+                .generate(&Call::authoritative(), generation())
+                .await
+                .unwrap_err();
+            assert_eq!(requests(&server).await, 1);
+            assert!(matches!(error, PortError::TooLong { .. }), "{error:?}");
+        }
     }
 }
 

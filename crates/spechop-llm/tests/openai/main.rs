@@ -6,6 +6,7 @@ mod drafts;
 mod faults;
 mod proxies;
 mod streams;
+mod whole;
 
 use std::time::Duration;
 

@@ -59,12 +59,32 @@ struct Waiting {
 type Given = (Arc<str>, Arc<str>);
 
 /// A committed hop that is still to be written.
+#[derive(Clone)]
 struct News {
     tenant: Tenant,
     heard: Heard,
     /// What was guessed for it as a neighbour; `None` once its record is written.
     given: Option<Given>,
     agrees: Agrees,
+}
+
+/// A hop that is being written. If that fails for now, or is dropped, the hop is first in line again.
+struct InHand<'a> {
+    line: &'a Mutex<Waiting>,
+    news: News,
+    still_waits: bool,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if !self.still_waits {
+            return;
+        }
+        let mut waiting = self.line.lock();
+        if waiting.news.len() < NEWS_MAX {
+            waiting.news.push_front(self.news.clone());
+        }
+    }
 }
 
 impl SharedMemory {
@@ -120,26 +140,28 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// If the entries cannot be reached, or the encoder has no room; what could not be written still waits.
+    /// If the entries cannot be reached, or the encoder has no room: what could not be written still waits. Or if a
+    /// hop is refused, which does not wait. One whose entry cannot be read is passed over.
     pub async fn write(&self) -> Result<(), PortError> {
         loop {
             let next = self.waiting.lock().news.pop_front();
-            let Some(mut news) = next else { return Ok(()) };
-            match self.learn(&mut news).await {
-                Err(
-                    error @ (PortError::Unavailable { .. }
+            let Some(news) = next else { return Ok(()) };
+            let mut in_hand = InHand {
+                line: &self.waiting,
+                news,
+                still_waits: true,
+            };
+            let ended = self.learn(&mut in_hand.news).await;
+            in_hand.still_waits = matches!(
+                ended,
+                Err(PortError::Unavailable { .. }
                     | PortError::Timeout { .. }
-                    | PortError::NotSpeculated { .. }),
-                ) => {
-                    let mut waiting = self.waiting.lock();
-                    if waiting.news.len() < NEWS_MAX {
-                        waiting.news.push_front(news);
-                    }
-                    return Err(error);
-                }
-                // Nobody can write this, now or later.
+                    | PortError::NotSpeculated { .. })
+            );
+            match ended {
+                // Nobody can read this entry, now or later. The other hops do not wait for it.
+                Ok(()) | Err(PortError::Malformed { .. }) => {}
                 Err(error) => return Err(error),
-                Ok(()) => {}
             }
         }
     }

@@ -11,7 +11,8 @@ use super::*;
 #[derive(Default)]
 struct Letters {
     encoded: AtomicUsize,
-    fails: bool,
+    /// So many calls fail, the first ones.
+    fails: usize,
     /// So many calls make room for others, the first ones.
     preempted: usize,
 }
@@ -40,7 +41,7 @@ impl Encoder for Letters {
                 why: Refusal::Preempted,
             });
         }
-        if self.fails {
+        if before < self.fails {
             return Err(PortError::unavailable("the encoder", "it is broken"));
         }
         TextVectors::letters().encode(call, kind, texts).await
@@ -317,7 +318,7 @@ async fn what_was_kept_is_taken_up_again() {
 #[tokio::test]
 async fn an_encoder_that_fails_leaves_the_same_words() {
     let encoder = Letters {
-        fails: true,
+        fails: usize::MAX,
         ..Letters::default()
     };
     let memory = Memory::new(Arc::new(encoder), options(8));
@@ -342,6 +343,20 @@ async fn an_entry_whose_encoding_made_room_is_encoded_later() {
     let encoded = tokio::time::timeout(2 * PAUSE, memory.encode());
     encoded.await.unwrap();
     assert!(memory.entries()[0].vector.is_some());
+}
+
+#[tokio::test]
+async fn an_entry_whose_encoding_failed_is_encoded_when_its_words_are_heard_again() {
+    let encoder = Letters {
+        fails: 1,
+        ..Letters::default()
+    };
+    let memory = Memory::new(Arc::new(encoder), options(8));
+    for has_vector in [false, true] {
+        memory.learn("Who directed Kanał?", "Wajda");
+        memory.encode().await;
+        assert_eq!(memory.entries()[0].vector.is_some(), has_vector);
+    }
 }
 
 #[tokio::test]

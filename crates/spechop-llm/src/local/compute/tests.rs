@@ -206,6 +206,23 @@ fn what_has_no_room_to_be_tried_is_not_called_batch_invariant() {
 }
 
 #[test]
+fn a_damaged_weight_writes_no_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = LocalModelOptions::new(tiny::damaged(folder.path()));
+    let (backend, model, _) = load(&options).unwrap();
+    let mut compute = Compute::new(backend, &model, 1, 64, 1).unwrap();
+    let token = [LlamaToken::new(100)];
+    for sample in [0, 1] {
+        compute.cut(0, 0).unwrap();
+        let said = compute.step(0, 0, &token, true, sample);
+        assert!(matches!(said, Err(ComputeError::NoNumbers)), "{said:?}");
+    }
+    compute.cut(0, 0).unwrap();
+    let judged = compute.judge(0, 0, &token, 0..1);
+    assert!(matches!(judged, Err(ComputeError::NoNumbers)), "{judged:?}");
+}
+
+#[test]
 fn the_lead_is_over_the_second_best() {
     for (logits, id, lead) in [
         (vec![1.0, 3.0, 2.5], 1, 0.5),

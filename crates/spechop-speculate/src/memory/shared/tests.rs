@@ -142,6 +142,10 @@ struct Troubled {
     raced: AtomicU64,
     /// A trim fails, and nothing else.
     untrimmed: AtomicU64,
+    /// An entry cannot be read.
+    unreadable: AtomicU64,
+    /// A look takes for ever.
+    hanging: AtomicU64,
 }
 
 fn takes(left: &AtomicU64) -> bool {
@@ -157,6 +161,12 @@ impl SharedEntries for Troubled {
         call: &Call,
         key: &Owned<Arc<str>>,
     ) -> Result<Option<(Remembered, Version)>, PortError> {
+        if takes(&self.unreadable) {
+            return Err(PortError::malformed("the shared memory", "it is no entry"));
+        }
+        if takes(&self.hanging) {
+            std::future::pending::<()>().await;
+        }
         let found = self.entries.find(call, key).await;
         if takes(&self.raced) {
             server(&self.entries).learns("a", ASKED, "Wajda").await;
@@ -227,6 +237,43 @@ async fn a_hop_is_counted_once_if_nothing_but_the_trim_fails() {
     // The next new entry makes up for it.
     one.learns("a", "Who was Ford?", "a director").await;
     assert_eq!(entries.all().len(), 1);
+}
+
+#[tokio::test]
+async fn a_hop_whose_entry_cannot_be_read_keeps_no_other_waiting() {
+    let entries = SharedMap::default();
+    let unreadable = Troubled {
+        entries: entries.clone(),
+        unreadable: AtomicU64::new(1),
+        ..Troubled::default()
+    };
+    let one = server_of(Arc::new(unreadable), 8);
+    one.hears("a", ASKED, "Wajda");
+    one.hears("a", "Who was Munk?", "another");
+    one.write().await.unwrap();
+    let all = entries.all();
+    let asked: Vec<_> = all.iter().map(|entry| &*entry.asked).collect();
+    assert_eq!((asked, one.waiting()), (vec!["Who was Munk?"], 0));
+}
+
+#[tokio::test]
+async fn a_hop_whose_writing_is_dropped_still_waits() {
+    let entries = SharedMap::default();
+    let hanging = Troubled {
+        entries: entries.clone(),
+        hanging: AtomicU64::new(1),
+        ..Troubled::default()
+    };
+    let one = server_of(Arc::new(hanging), 8);
+    one.hears("a", ASKED, "Wajda");
+    tokio::select! {
+        biased;
+        written = one.write() => panic!("{written:?}"),
+        () = async {} => {}
+    }
+    assert_eq!((one.waiting(), entries.all().len()), (1, 0));
+    one.write().await.unwrap();
+    assert_eq!((one.waiting(), entries.all().len()), (0, 1));
 }
 
 #[tokio::test]
