@@ -166,15 +166,15 @@ impl Corpus {
     }
 
     fn take_passage(&mut self, mut record: Record) {
-        let words = record.text.split_whitespace().count();
-        if self.reading.cut_long && words > passages::WORDS_MAX {
+        if self.reading.cut_long && passages::weight(&record.text) > passages::WORDS_MAX {
             self.cut = true;
             let blocks = plain::paragraphs(&record.text);
             record.text.clear();
             return self.take_pieces(record, &blocks);
         }
-        if self.is_good(&mut record, words > 0) {
-            self.intake.long += usize::from(words > Intake::LONG_WORDS);
+        let has_text = !record.text.trim().is_empty();
+        if self.is_good(&mut record, has_text) {
+            self.intake.long += usize::from(passages::weight(&record.text) > Intake::LONG_WORDS);
             self.pieces = vec![record].into_iter();
         }
     }

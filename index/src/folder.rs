@@ -18,7 +18,8 @@ pub(crate) struct Folder {
     pub(crate) out: PathBuf,
     /// The one being built, beside it.
     pub(crate) partial: PathBuf,
-    /// The one being replaced, for a moment.
+    /// The one being replaced, for a moment, if the file system cannot exchange two. Hidden, for what is called
+    /// `OUT.old` may be a copy that somebody made to go back to.
     old: PathBuf,
 }
 
@@ -39,7 +40,7 @@ impl Folder {
         let folder = Self {
             out: out.to_owned(),
             partial: sibling(out, "", ".partial"),
-            old: sibling(out, "", ".old"),
+            old: sibling(out, ".", ".old"),
         };
         for dir in [&folder.out, &folder.partial, &folder.old] {
             may_be_replaced(dir)?;
@@ -49,14 +50,16 @@ impl Folder {
 
     /// The folder of an index that is there. If there is none, not even a lock is left behind.
     pub(crate) fn there(index: &Path) -> Result<Self, BuildError> {
-        if !index.join(MANIFEST).exists() {
+        let is_index = |dir: &Path| dir.join(MANIFEST).exists();
+        if !is_index(index) && !is_index(&sibling(index, ".", ".old")) {
             // Says what is wrong.
             PassageIndex::open(index)?;
         }
         Self::new(index)
     }
 
-    /// Keeps other builds away.
+    /// Keeps other builds away. If the last one was killed between the two steps of its swap, the index that it was
+    /// about to replace is at `out` again.
     pub(crate) fn lock(&self) -> Result<Lock, BuildError> {
         let parent = parent(&self.out);
         fs::create_dir_all(parent).map_err(BuildError::io("creating", parent))?;
@@ -64,10 +67,16 @@ impl Folder {
         let path = sibling(&self.out, ".", ".lock");
         let file = File::create(&path).map_err(BuildError::io("creating", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(BuildError::Locked(self.out.clone())),
-            Err(TryLockError::Error(source)) => Err(BuildError::io("locking", &path)(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(BuildError::Locked(self.out.clone())),
+            Err(TryLockError::Error(source)) => {
+                return Err(BuildError::io("locking", &path)(source));
+            }
         }
+        if self.old.exists() && !self.out.exists() {
+            fs::rename(&self.old, &self.out).map_err(BuildError::io("restoring", &self.out))?;
+        }
+        Ok(Lock { _file: file })
     }
 
     /// Reads back the index that was finished in `partial`, gives it its hot subset and moves it to
@@ -89,42 +98,48 @@ impl Folder {
             HOT.to_owned(),
             format!("{HOT}.partial"),
             format!("{HOT}.old"),
+            format!(".{HOT}.old"),
         ] {
             remove(&self.partial.join(name))?;
         }
         Ok(PassageIndex::open_verified(&self.partial)?)
     }
 
-    /// Moves `partial` to `out`. There is an index at `out` at every moment, if there was one before.
+    /// Moves `partial` to `out`. There is an index at `out` at every moment, if there was one before and the file system
+    /// can exchange two.
     pub(crate) fn swap(&self) -> Result<(), BuildError> {
         let failed = |action| BuildError::io(action, &self.out);
-        remove(&self.old)?;
         let exchanged = renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::EXCHANGE);
-        match exchanged {
+        let replaced = match exchanged {
             // The old index is now where the new one grew.
-            Ok(()) => fs::rename(&self.partial, &self.old).map_err(failed("removing the old"))?,
+            Ok(()) => &self.partial,
             Err(Errno::NOENT) => {
                 fs::rename(&self.partial, &self.out).map_err(failed("publishing"))?;
+                &self.partial
             }
             // A file system that cannot do it in one step.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.in_two_steps()?,
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                self.in_two_steps()?;
+                &self.old
+            }
             Err(error) => return Err(failed("replacing")(error.into())),
-        }
+        };
         File::open(parent(&self.out))
             .and_then(|dir| dir.sync_all())
             .map_err(failed("publishing"))?;
-        remove(&self.old)
+        remove(replaced)
     }
 
     /// The same without an exchange. Some file systems refuse that before they look whether there is
     /// anything to exchange.
     fn in_two_steps(&self) -> Result<(), BuildError> {
         let failed = |action| BuildError::io(action, &self.out);
+        remove(&self.old)?;
         match fs::rename(&self.out, &self.old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed("replacing")(error));
             }
-            // There is no old one before the first is published, or after a kill between the steps.
+            // There is no old one before the first is published.
             Ok(()) | Err(_) => {}
         }
         fs::rename(&self.partial, &self.out).map_err(failed("publishing"))
@@ -195,7 +210,7 @@ fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
     for entry in entries {
         let name = entry.map_err(BuildError::io("reading", dir))?.file_name();
         let known = name.to_str().filter(|name| is_index_entry(name));
-        if known.is_some_and(|name| name.starts_with(HOT)) {
+        if known.is_some_and(|name| name.trim_start_matches('.').starts_with(HOT)) {
             may_be_replaced(&dir.join(&name))?;
         }
         if known.is_none() {
@@ -251,6 +266,23 @@ mod tests {
     fn without_an_exchange_the_first_index_is_published_as_any_other() {
         assert_eq!(replaced(false), "index.partial");
         assert_eq!(replaced(true), "index.partial");
+    }
+
+    #[test]
+    fn a_kill_between_the_two_steps_loses_no_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("index");
+        let old = dir.path().join(".index.old");
+        fs::create_dir(&old).unwrap();
+        fs::write(old.join(MANIFEST), "first").unwrap();
+        let folder = Folder::there(&out).unwrap();
+        drop(folder.lock().unwrap());
+        assert!(!old.exists());
+        // If the second step was taken, the old index is only rubbish.
+        fs::create_dir(&old).unwrap();
+        fs::write(old.join(MANIFEST), "second").unwrap();
+        drop(folder.lock().unwrap());
+        assert_eq!(fs::read_to_string(out.join(MANIFEST)).unwrap(), "first");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use spechop_store::{HOT, IndexWriter, Inputs, PassageIndex, Subset};
+use spechop_store::{Fault, HOT, IndexWriter, Inputs, PassageIndex, Subset};
 
 use crate::corpus::digest;
 use crate::encode::copy_rows;
@@ -87,7 +87,8 @@ impl Hot {
     /// # Errors
     ///
     /// If the index is damaged, only a part, or being changed by another program; if nothing is known of
-    /// its passages; or if the subset cannot be written, such as to another place within the index.
+    /// its passages; or if the subset cannot be written, such as to another place within the index, or to that of
+    /// another index.
     pub fn choose_for(
         &self,
         dir: &Path,
@@ -96,6 +97,7 @@ impl Hot {
     ) -> Result<Chosen, BuildError> {
         self.check()?;
         let folder = Folder::there(dir)?;
+        let _lock = folder.lock()?;
         let out = out.map_or_else(|| dir.join(HOT), Path::to_owned);
         let within = within(&out, dir);
         if within.as_ref().is_some_and(|name| name != Path::new(HOT)) {
@@ -104,7 +106,13 @@ impl Hot {
                 out.display()
             )));
         }
-        let _lock = folder.lock()?;
+        let hot = Folder::new(&out)?;
+        // Within the index, its own lock keeps others away.
+        let _hot_lock = match within {
+            Some(_) => None,
+            None => Some(hot.lock()?),
+        };
+        check_place(&out, within.is_some())?;
         let index = PassageIndex::open_verified(dir)?;
         if index.inputs().part.is_some() {
             return Err(BuildError::Setting(format!(
@@ -112,12 +120,6 @@ impl Hot {
                 dir.display()
             )));
         }
-        let hot = Folder::new(&out)?;
-        // Within the index, its own lock keeps others away.
-        let _hot_lock = match within {
-            Some(_) => None,
-            None => Some(hot.lock()?),
-        };
         self.write(&index, &hot, traffic)
     }
 
@@ -241,6 +243,21 @@ struct Choice {
 fn share(rows: usize, fraction: f64) -> usize {
     // 7 % of 100 come out as 7.000000000000001.
     (rows as f64 * fraction * (1.0 - 1e-12)).ceil() as usize
+}
+
+/// Refused if a whole index lies at `out`, or what may be one. What cannot be read is none if it lies within the index
+/// that it is a subset of (`is_within`).
+fn check_place(out: &Path, is_within: bool) -> Result<(), BuildError> {
+    let whole = match Inputs::of_index(out) {
+        Ok(inputs) if inputs.subset.is_some() => return Ok(()),
+        Ok(_) => "is a whole index".to_owned(),
+        Err(error) if is_within || matches!(error.fault, Fault::Unfinished) => return Ok(()),
+        Err(error) => format!("may be a whole index ({})", error.fault),
+    };
+    Err(BuildError::Setting(format!(
+        "{} {whole}, which a hot subset would replace: choose another folder",
+        out.display()
+    )))
 }
 
 fn unranked() -> BuildError {

@@ -102,7 +102,8 @@ pub(crate) fn open(source: &Source) -> Result<Box<dyn BufRead + Send>, BuildErro
     if packed(b"\x1f\x8b") {
         return Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))));
     }
-    if packed(b"\x28\xb5\x2f\xfd") {
+    // `pzstd` begins with a frame that is to be skipped: it says how long the next one is.
+    if packed(b"\x28\xb5\x2f\xfd") || matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
         let unpacked = zstd::stream::read::Decoder::with_buffer(file).map_err(failed())?;
         return Ok(Box::new(BufReader::new(unpacked)));
     }
@@ -164,6 +165,11 @@ mod tests {
             let cut = opened(&packed[..packed.len() - 3]);
             assert_eq!(cut, Err("UnexpectedEof".to_owned()));
         }
+        // As `pzstd` does it.
+        let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0size";
+        let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        let skipping = [&skipped[..], &zstd, skipped, &zstd].concat();
+        assert_eq!(opened(&skipping).unwrap().len(), 2 * text.len());
         let error = opened(b"BZh91AY").unwrap_err();
         assert!(error.contains("pipe what `bzcat` makes"), "{error}");
         assert_eq!(opened(b"").unwrap(), b"");

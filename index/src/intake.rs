@@ -9,6 +9,8 @@ use crate::formats::Format;
 
 /// Names that are kept for each reason; beyond them files are only counted.
 const NAMED_MAX: usize = 1000;
+/// No path is longer; an id may be.
+const NAME_BYTES_MAX: usize = 4096;
 /// Names that [`Intake`] shows for each reason.
 const SHOWN_MAX: usize = 10;
 
@@ -103,7 +105,11 @@ impl Intake {
         let left_out = self.left_out.entry(reason).or_default();
         left_out.count += 1;
         if left_out.names.len() < NAMED_MAX {
-            left_out.names.push(name);
+            let end = name.floor_char_boundary(NAME_BYTES_MAX);
+            left_out.names.push(match end < name.len() {
+                true => format!("{}…", &name[..end]),
+                false => name,
+            });
         }
     }
 }
@@ -164,6 +170,9 @@ mod tests {
         }
         assert_eq!(files.left_out(), NAMED_MAX + 6);
         assert_eq!(files.left_out[&Reason::OtherKind].names.len(), NAMED_MAX);
+        files.leave_out(Reason::Duplicate, "é".repeat(1 << 20));
+        let known = files.left_out.remove(&Reason::Duplicate).unwrap();
+        assert_eq!(known.names[0].len(), NAME_BYTES_MAX + '…'.len_utf8());
         assert_eq!(
             files.to_string(),
             "1005 of another kind than .txt, .md and .html (0.png, 1.png, 2.png, 3.png, 4.png, 5.png, \

@@ -12,6 +12,8 @@ use crate::intake::Reason;
 
 /// Nothing that is longer is taken in, so that one bad file does not fill the memory.
 pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 20;
+/// Of the beginning and of the end of a reason that is too long to be told.
+const QUOTED_BYTES_MAX: usize = 100;
 
 /// A file, line by line, and the hash of what was read so far.
 pub(crate) struct Lines {
@@ -174,7 +176,14 @@ pub fn hex(sha256: Sha256) -> String {
 
 /// What serde_json says, less its own count of lines, which is always 1.
 pub(crate) fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let reason = text.split(" at line ").next().unwrap_or(&text);
-    format!("{reason} (column {})", error.column())
+    let (text, column) = (error.to_string(), error.column());
+    let reason = text.rsplit_once(" at line ");
+    let reason = reason.map_or(&*text, |(reason, _)| reason);
+    // It quotes what it has found, which may be a book, before it says what it expected.
+    let head = reason.floor_char_boundary(QUOTED_BYTES_MAX);
+    let tail = reason.ceil_char_boundary(reason.len().saturating_sub(QUOTED_BYTES_MAX));
+    match head < tail {
+        true => format!("{}…{} (column {column})", &reason[..head], &reason[tail..]),
+        false => format!("{reason} (column {column})"),
+    }
 }

@@ -167,7 +167,7 @@ async fn other_inputs_mean_another_index() {
     assert!(site.run(&failing).await.is_err());
     assert_eq!(encoded(site.run(&Triples::new("triples")).await), 50);
     check(&site.build.out).unwrap();
-    assert!(!site.path("index.partial").exists() && !site.path("index.old").exists());
+    assert!(!site.path("index.partial").exists() && !site.path(".index.old").exists());
 }
 
 #[tokio::test]

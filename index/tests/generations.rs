@@ -141,12 +141,29 @@ async fn passages_are_added_and_the_others_are_not_encoded_again() {
     );
     assert_eq!(found.await.unwrap()[0].id, "new");
     assert_eq!(check(&site.build.out).unwrap().hot_rows, Some(30));
-    assert!(!site.path("index.partial").exists() && !site.path("index.old").exists());
+    assert!(!site.path("index.partial").exists() && !site.path(".index.old").exists());
     // Adding it once more changes nothing.
     let bytes = files(&site.build.out);
     let again = add(&addition).await.unwrap();
     assert_eq!((again.rows, again.added), (101, 0));
     assert_eq!(files(&site.build.out), bytes);
+}
+
+#[tokio::test]
+async fn a_copy_that_somebody_has_made_is_left_there() {
+    let site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    let copy = site.path("index.old");
+    fs::create_dir(&copy).unwrap();
+    for (name, bytes) in files(&site.build.out) {
+        fs::write(copy.join(name), bytes).unwrap();
+    }
+    let before = files(&copy);
+    remove(&site.build.out, &["p1".into()]).unwrap();
+    assert_eq!(files(&copy), before);
+    assert_ne!(files(&site.build.out), before);
+    let left = [".index.old", "index.partial"].map(|name| site.path(name).exists());
+    assert_eq!(left, [false, false]);
 }
 
 #[tokio::test]

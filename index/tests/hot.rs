@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::site::{Site, Triples};
+use crate::site::{Site, Triples, files};
 use spechop_index::{Chosen, Hot, Traffic, remove};
 use spechop_store::PassageIndex;
 
@@ -130,8 +130,57 @@ async fn whoever_has_the_old_subset_open_keeps_it() {
     old.verify().unwrap();
     assert_eq!(ids(&out), ["p2"]);
     assert!(!dir.join("hot").exists());
-    for left in ["apart.partial", "apart.old"] {
+    for left in ["apart.partial", ".apart.old"] {
         assert!(!site.path(left).exists(), "{left}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_index_is_replaced_by_no_subset() {
+    let site = built().await;
+    let other = site.path("other");
+    fs::create_dir(&other).unwrap();
+    for (name, bytes) in files(&site.build.out) {
+        fs::write(other.join(name), bytes).unwrap();
+    }
+    let manifest = other.join("manifest.json");
+    let written = fs::read_to_string(&manifest).unwrap();
+    let damaged = written.replace("rows", "rose");
+    let newer = written.replacen("\"format\": 1", "\"format\": 99", 1);
+    assert_ne!(newer, written);
+    let (hot, counts) = (five(&site, false), traffic(&[("p1", 1)]));
+    for (text, said) in [
+        (written, "other is a whole index,"),
+        (
+            damaged,
+            "other may be a whole index (its manifest.json is damaged",
+        ),
+        (newer, "other may be a whole index (it is of format 99"),
+    ] {
+        fs::write(&manifest, text).unwrap();
+        let before = files(&other);
+        let chosen = hot.choose_for(&site.build.out, Some(&other), &counts);
+        let error = chosen.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(files(&other), before);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_subset_is_replaced() {
+    let site = built().await;
+    let (dir, out) = (&site.build.out, site.path("apart"));
+    let (hot, counts) = (five(&site, false), traffic(&[("p1", 1)]));
+    // What its manifest says is believed, and within its index it needs none.
+    for (at, out, keeps_manifest) in [(&out, Some(&*out), true), (&dir.join("hot"), None, false)] {
+        assert!(hot.choose_for(dir, out, &counts).unwrap().is_new);
+        for name in files(at).into_keys() {
+            if !(keeps_manifest && name == Path::new("manifest.json")) {
+                fs::write(at.join(name), "").unwrap();
+            }
+        }
+        assert!(hot.choose_for(dir, out, &counts).unwrap().is_new);
+        assert_eq!(ids(at), ["p1"]);
     }
 }
 

@@ -47,8 +47,8 @@ pub trait Desk: Send + Sync + 'static {
     /// The passage with this identifier; `None` if there is none.
     async fn fetch(&self, request: &Parts, id: &str) -> Result<Option<Passage>, Refused>;
 
-    /// The committed hops of a question as they come, and its answer last. Dropping the stream ends
-    /// the question.
+    /// The committed hops of a question as they come, with what is to be known of them, and its answer last.
+    /// Dropping the stream ends the question.
     async fn ask(
         &self,
         request: &Parts,
@@ -75,6 +75,8 @@ pub struct Question {
 pub enum News {
     /// A hop is final.
     Committed(Hop),
+    /// Something to know of the hops before it, or of those behind it.
+    Remark(String),
     /// The answer. Nothing comes after it.
     Answer {
         /// The answer itself.
@@ -269,17 +271,9 @@ impl<D: Desk> Door<D> {
         let mut news = self.0.ask(request, question).await?;
         let mut progress = context.meta.get_progress_token().map(|token| (token, 0.0));
         while let Some(next) = news.next().await {
-            match next? {
-                News::Committed(hop) => {
-                    let Some((token, done)) = &mut progress else {
-                        continue;
-                    };
-                    *done += 1.0;
-                    let told = ProgressNotificationParam::new(token.clone(), *done)
-                        .with_message(format!("{} {}", hop.sub_question, hop.sub_answer));
-                    // Whoever has gone away is noticed elsewhere.
-                    let _ = context.peer.notify_progress(told).await;
-                }
+            let message = match next? {
+                News::Committed(hop) => format!("{} {}", hop.sub_question, hop.sub_answer),
+                News::Remark(remark) => remark,
                 News::Answer {
                     text,
                     hops,
@@ -294,7 +288,14 @@ impl<D: Desk> Door<D> {
                     }
                     return Ok(result);
                 }
-            }
+            };
+            let Some((token, done)) = &mut progress else {
+                continue;
+            };
+            *done += 1.0;
+            let told = ProgressNotificationParam::new(token.clone(), *done).with_message(message);
+            // Whoever has gone away is noticed elsewhere.
+            let _ = context.peer.notify_progress(told).await;
         }
         Err(Refused("the question ended without an answer".to_owned()))
     }
@@ -364,7 +365,9 @@ fn question(arguments: &JsonObject) -> Result<Question, Refused> {
     let k = match arguments.get("k") {
         None | Some(Value::Null) => None,
         Some(k) => {
-            let k = k.as_u64().and_then(|k| u32::try_from(k).ok());
+            // To a JSON schema, 2.0 is as whole as 2.
+            let whole = |k: &f64| k.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(k);
+            let k = k.as_f64().filter(whole).map(|k| k as u32);
             Some(k.ok_or_else(|| Refused("k must be a whole number".to_owned()))?)
         }
     };
@@ -474,3 +477,7 @@ fn tools() -> Vec<Tool> {
         ),
     ]
 }
+
+#[cfg(test)]
+#[path = "door_tests.rs"]
+mod tests;

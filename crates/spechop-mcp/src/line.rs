@@ -38,7 +38,7 @@ pub enum OpenError {
     /// The program cannot be started.
     #[error("cannot start `{command}`")]
     Start {
-        /// The program and its arguments.
+        /// The program.
         command: String,
         /// Why.
         source: std::io::Error,
@@ -360,7 +360,7 @@ async fn handshake(
         Server::Program(program) => {
             let opened = Pipes::open(program, options.bytes_max);
             let (pipes, fate) = opened.map_err(|source| {
-                let command = program.command.join(" ");
+                let command = options.server.to_string();
                 Unopened::Broken(OpenError::Start { command, source })
             })?;
             match us.serve_with_lifecycle(pipes, lifecycle).await {

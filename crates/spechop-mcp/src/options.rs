@@ -96,10 +96,13 @@ impl Server {
 }
 
 impl fmt::Display for Server {
-    /// For messages: the program and its arguments, or the address. No secrets.
+    /// For messages, which go to whoever asks: the program without its arguments, among which there may be secrets, or
+    /// the address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Program(program) => f.write_str(&program.command.join(" ")),
+            Self::Program(program) => {
+                f.write_str(program.command.first().map_or("", String::as_str))
+            }
             Self::Http(endpoint) => f.write_str(&endpoint.base_url),
         }
     }
@@ -132,6 +135,17 @@ mod tests {
     use spechop_ports::reason;
 
     use super::*;
+
+    #[test]
+    fn no_message_has_the_arguments_of_a_program() {
+        let command = ["notes", "--db", "postgres://me:hunter2@db/notes"];
+        let program = Server::Program(Program {
+            command: command.map(str::to_owned).into(),
+            env: Vec::new(),
+            dir: None,
+        });
+        assert_eq!(program.to_string(), "notes");
+    }
 
     #[test]
     fn what_a_server_says_is_told_without_its_secrets() {

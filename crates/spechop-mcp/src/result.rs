@@ -267,7 +267,7 @@ fn cut(item: &Item) -> Vec<Passage> {
     };
     let name = item.id.as_deref().or(item.url.as_deref());
     let text = item.text.trim();
-    if text.split_whitespace().nth(WORDS_MAX).is_none() {
+    if passages::weight(text) <= WORDS_MAX {
         let id = name.map_or_else(|| Passage::id_of_text(&item.title, text), Arc::from);
         return vec![passage(&item.title, text, id)];
     }

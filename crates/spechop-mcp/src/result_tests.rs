@@ -173,3 +173,16 @@ fn a_long_text_is_cut_and_its_best_pieces_come_first() {
             .all(|p| p.text.split_whitespace().count() <= passages::WORDS_MAX)
     );
 }
+
+#[test]
+fn a_long_text_without_blanks_is_cut_too() {
+    let filler = "面包是每天清晨用面粉和清水在热炉子里慢慢烤成的食物。".repeat(200);
+    let text = format!("{filler}\n\n塞纳河是法国的河流。\n\n{filler}");
+    let item = json!({ "results": [{ "id": "long", "text": text }] });
+    let found = Shape::default()
+        .passages(&structured(item), "法国的河流是什么", 3)
+        .unwrap();
+    assert_eq!(found.len(), 3);
+    assert!(found[0].text.contains("法国的河流"), "{found:?}");
+    assert!(found.iter().all(|p| p.text.chars().count() < 1_000));
+}

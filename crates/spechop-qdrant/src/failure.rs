@@ -69,7 +69,10 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (FailedAttempt, bo
             (refused(detail), Again::Never, false)
         }
         Code::NotFound => {
-            let detail = format!("{said}: fill it with `spechop index push`, or correct the name");
+            let detail = format!(
+                "{said}: fill it with `spechop index push`, or correct the name (the collection of \
+                 a memory is made again by itself)"
+            );
             (refused(detail), Again::Never, false)
         }
         Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists => {
@@ -129,6 +132,7 @@ mod tests {
             (Code::Unauthenticated, "API key", Never, false),
             (Code::PermissionDenied, "API key", Never, false),
             (Code::NotFound, "spechop index push", Never, false),
+            (Code::NotFound, "made again by itself", Never, false),
             (Code::InvalidArgument, "refused the request", Never, false),
             (Code::Unimplemented, "too old", Never, false),
             (Code::OutOfRange, "cannot take so much", Never, false),

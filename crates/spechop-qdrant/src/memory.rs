@@ -15,16 +15,16 @@
 //! The metadata of the collection hold a label under the key `spechop-memory`. A collection of another
 //! encoder is refused, and so is one that holds something else.
 
+mod stored;
+
 use std::collections::HashMap;
 use std::iter;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use qdrant_client::Payload;
-use qdrant_client::qdrant::vector_output::Vector;
 use qdrant_client::qdrant::{
     CollectionInfo, Condition, CountPoints, CreateCollectionBuilder,
     CreateFieldIndexCollectionBuilder, DeletePointsBuilder, Distance, FieldType, Filter,
@@ -34,12 +34,13 @@ use qdrant_client::qdrant::{
 };
 use rand::random;
 use serde::{Deserialize, Serialize};
-use spechop_ports::{Call, Encoder, PortError, Record, Remembered, SharedEntries, Version};
+use spechop_ports::{Call, Encoder, PortError, Remembered, SharedEntries, Version};
 use spechop_types::{Owned, Tenant};
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::{label, point};
+use crate::label;
+use stored::{Stored, id};
 
 /// The key of the label among the metadata of the collection.
 const KEY: &str = "spechop-memory";
@@ -251,86 +252,6 @@ impl QdrantMemory {
     }
 }
 
-/// An entry with what belongs to its writing.
-struct Stored {
-    key: String,
-    entry: Remembered,
-    version: Version,
-}
-
-impl Stored {
-    /// The error says which field cannot be used.
-    fn read(
-        payload: &HashMap<String, Value>,
-        vectors: Option<&VectorsOutput>,
-    ) -> Result<Self, String> {
-        let wrong =
-            |name: &str| format!("a point has no usable `{name}`: SpecHop has not written it");
-        let text = |name: &str| {
-            let value = payload.get(name).and_then(|value| value.as_str());
-            value.ok_or_else(|| wrong(name)).cloned()
-        };
-        let number = |name: &str| {
-            let value = payload.get(name).and_then(Value::as_integer);
-            value
-                .and_then(|value| u64::try_from(value).ok())
-                .ok_or_else(|| wrong(name))
-        };
-        let record = |right: &str, wrong: &str| -> Result<Record, String> {
-            let count =
-                |name: &str| Ok::<_, String>(u32::try_from(number(name)?).unwrap_or(u32::MAX));
-            Ok(Record {
-                right: count(right)?,
-                wrong: count(wrong)?,
-            })
-        };
-        Ok(Self {
-            key: text("key")?,
-            entry: Remembered {
-                tenant: Tenant::try_from(text("tenant")?).map_err(|_| wrong("tenant"))?,
-                asked: text("asked")?.into(),
-                answer: text("answer")?.into(),
-                own: record("own_right", "own_wrong")?,
-                neighbour: record("neighbour_right", "neighbour_wrong")?,
-                vector: vectors.and_then(components),
-            },
-            version: Version {
-                number: number("version")?,
-                writers: text("writers")?.into(),
-            },
-        })
-    }
-
-    fn payload(&self) -> Payload {
-        let entry = &self.entry;
-        // Until the year 294,000.
-        let written = SystemTime::now().duration_since(UNIX_EPOCH);
-        let written = written.unwrap_or_default().as_micros();
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let fields: [(&str, Value); 11] = [
-            ("tenant", entry.tenant.as_str().into()),
-            ("key", self.key.as_str().into()),
-            ("asked", (&*entry.asked).into()),
-            ("answer", (&*entry.answer).into()),
-            ("own_right", number(entry.own.right.into()).into()),
-            ("own_wrong", number(entry.own.wrong.into()).into()),
-            (
-                "neighbour_right",
-                number(entry.neighbour.right.into()).into(),
-            ),
-            (
-                "neighbour_wrong",
-                number(entry.neighbour.wrong.into()).into(),
-            ),
-            ("version", number(self.version.number).into()),
-            ("writers", (&*self.version.writers).into()),
-            ("written", i64::try_from(written).unwrap_or(i64::MAX).into()),
-        ];
-        let fields = fields.map(|(name, value)| (name.to_owned(), value));
-        Payload::from(HashMap::from(fields))
-    }
-}
-
 #[async_trait]
 impl SharedEntries for QdrantMemory {
     async fn find(
@@ -478,24 +399,4 @@ impl SharedEntries for QdrantMemory {
 
 fn is_of(tenant: &Tenant) -> Condition {
     Condition::matches("tenant", tenant.as_str().to_owned())
-}
-
-/// No tenant's name holds a newline.
-fn id(key: &Owned<Arc<str>>) -> String {
-    point::id(&format!("{}\n{}", key.tenant.as_str(), key.item))
-}
-
-/// The vector of a point in whole numbers; `None` if it has none, or only zeros. Its length was taken from
-/// it when it was stored, which says nothing of its direction.
-fn components(vectors: &VectorsOutput) -> Option<Vec<i8>> {
-    let Some(Vector::Dense(dense)) = vectors.get_vector() else {
-        return None;
-    };
-    let most = dense.data.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "no more than 127; what is no number becomes 0"
-    )]
-    let whole = |x: &f32| (x * 127.0 / most).round() as i8;
-    (most > 0.0).then(|| dense.data.iter().map(whole).collect())
 }

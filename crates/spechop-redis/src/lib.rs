@@ -1,8 +1,8 @@
 //! Small texts that several servers share ([`SharedCells`]), in Redis or Valkey.
 //!
 //! A text lies under a prefix and its name. It is changed by a script of three commands, which Redis runs
-//! without interruption: compare, set, say what is there. Each text stands alone, so a cluster may spread
-//! them as it likes.
+//! without interruption: compare, set, say what is there. Each text stands alone, so a proxy before a cluster
+//! may spread them as it likes. Without one, a server that names another one (`MOVED`) refuses the request.
 
 use std::fmt;
 use std::time::Duration;

@@ -7,12 +7,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::Fault;
+use crate::error::{Fault, IndexError};
 use crate::layout::{EXTENDED, FORMATS, PLAIN, Whose};
 use crate::sealed::{self, Readers};
 
 /// Name of the manifest within the folder of an index.
 pub const MANIFEST: &str = "manifest.json";
+
+/// Most rows: postings number them with 32 bits.
+const ROWS_MAX: usize = u32::MAX as usize;
+/// Most components of a vector: products of two with more might not fit into 32 bits.
+const WIDTH_MAX: usize = 1 << 16;
 
 /// Everything that decides what an index holds: two indexes of equal inputs are equal byte for
 /// byte.
@@ -64,6 +69,18 @@ pub struct Subset {
 }
 
 impl Inputs {
+    /// Those of the index in `dir`, whatever has become of its other files.
+    ///
+    /// # Errors
+    ///
+    /// If its manifest is missing, damaged, or of a newer format.
+    pub fn of_index(dir: &Path) -> Result<Self, IndexError> {
+        match Manifest::read(dir) {
+            Ok(manifest) => Ok(manifest.inputs),
+            Err(fault) => Err(IndexError::new(dir, fault)),
+        }
+    }
+
     /// The format that an index of these inputs is written in.
     pub(crate) fn format(&self) -> u64 {
         match self.extended || self.part.is_some() {
@@ -136,7 +153,7 @@ impl Manifest {
     /// Bytes of all files that it names.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.shards.iter().flat_map(|shard| &shard.files);
-        files.map(|file| file.bytes).sum()
+        files.fold(0_u64, |all, file| all.saturating_add(file.bytes))
     }
 
     /// Written last, and in one step: an index with a manifest is whole.
@@ -147,10 +164,10 @@ impl Manifest {
     /// What a reader takes for granted. The checksum rules out accidents, this rules out writers
     /// with other ideas.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        let rows: usize = self.shards.iter().map(|shard| shard.rows).sum();
-        let sound = rows == self.rows
-            && rows > 0
-            && self.inputs.width > 0
+        let mut rows = self.shards.iter().map(|shard| shard.rows);
+        let sound = rows.try_fold(0, usize::checked_add) == Some(self.rows)
+            && (1..=ROWS_MAX).contains(&self.rows)
+            && (1..=WIDTH_MAX).contains(&self.inputs.width)
             && self.format == self.inputs.format();
         if !sound || self.shards.iter().any(|shard| shard.rows == 0) {
             return Err(Fault::Manifest("its numbers contradict each other".into()));

@@ -25,7 +25,12 @@ const JOURNAL: &str = "journal.json";
 /// Whether the folder of an index may hold an entry of this name.
 pub fn is_index_entry(name: &str) -> bool {
     let hot = name.strip_prefix(HOT);
-    matches!(hot, Some("" | ".partial" | ".old")) || is_part_of_index(name)
+    // The one being replaced is hidden; older programs did not hide it.
+    let hidden = name.strip_prefix('.');
+    let hidden = hidden.and_then(|name| name.strip_prefix(HOT));
+    matches!(hot, Some("" | ".partial" | ".old"))
+        || hidden == Some(".old")
+        || is_part_of_index(name)
 }
 
 /// Whether an index, or one being built, has a file of this name.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
-use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
+use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind, reason};
 use spechop_types::Activity;
 
 use crate::http::InvalidEndpoint;
@@ -228,7 +228,11 @@ fn read(form: EmbeddingForm, body: &[u8]) -> Result<Encoded, String> {
         index: Option<usize>,
         embedding: Vec<f32>,
     }
-    let wrong = |error: serde_json::Error| format!("no vectors: {error}");
+    // It quotes what it has found, such as thousands of numbers in one text.
+    let wrong = |error: serde_json::Error| {
+        let said = reason(error.to_string().as_bytes(), None);
+        format!("no vectors: {said}")
+    };
     match form {
         EmbeddingForm::Tei => Ok(Encoded {
             vectors: serde_json::from_slice(body).map_err(wrong)?,
@@ -236,18 +240,18 @@ fn read(form: EmbeddingForm, body: &[u8]) -> Result<Encoded, String> {
         }),
         EmbeddingForm::OpenAi => {
             let answer: Answer = serde_json::from_slice(body).map_err(wrong)?;
-            let mut data = answer.data;
             // Servers may answer in any order, and say which is which.
-            let numbered = data.iter().enumerate();
-            let mut order: Vec<usize> = numbered.map(|(at, one)| one.index.unwrap_or(at)).collect();
-            order.sort_unstable();
-            if order.iter().enumerate().any(|(at, index)| at != *index) {
+            let data = answer.data.into_iter().enumerate();
+            let mut data: Vec<_> = data
+                .map(|(at, one)| (one.index.unwrap_or(at), one.embedding))
+                .collect();
+            data.sort_by_key(|(index, _)| *index);
+            if data.iter().enumerate().any(|(at, (index, _))| at != *index) {
                 return Err("its vectors are numbered wrongly".to_owned());
             }
-            data.sort_by_key(|one| one.index);
             let counted = answer.usage.and_then(|usage| usage.prompt_tokens);
             Ok(Encoded {
-                vectors: data.into_iter().map(|one| one.embedding).collect(),
+                vectors: data.into_iter().map(|(_, embedding)| embedding).collect(),
                 // A larger number is a mistake, and must not overflow the sum.
                 tokens: counted.map(|tokens| tokens.min(u32::MAX.into())),
             })
@@ -328,6 +332,9 @@ mod tests {
         }
         let unnumbered = json!({ "data": [{ "embedding": [3, 4] }, { "embedding": [0, -2] }] });
         assert_eq!(vectors(OpenAi, &unnumbered, 2), Ok(expected.clone()));
+        // One that leaves out some numbers.
+        let some = json!({ "data": [ahead, { "embedding": [0, -2] }] });
+        assert_eq!(vectors(OpenAi, &some, 2), Ok(expected.clone()));
         let tei = json!([[3.0, 4.0], [0.0, -2.0]]);
         assert_eq!(vectors(Tei, &tei, 2), Ok(expected));
     }
@@ -342,6 +349,11 @@ mod tests {
                 json!({ "data": [{ "index": 1, "embedding": [1, 0] }] }),
                 "its vectors are numbered wrongly",
             ),
+            (
+                OpenAi,
+                json!({ "data": [{ "embedding": "AACAPw==".repeat(1000) }] }),
+                "no vectors: invalid type: string \"AACA",
+            ),
             (Tei, json!({ "error": "overloaded" }), "no vectors: "),
             (Tei, json!([[1, 0], [1, 0]]), "2 vectors for 1 texts"),
             (
@@ -354,7 +366,7 @@ mod tests {
             (Tei, json!([[null, 1]]), "no vectors: "),
         ] {
             let error = vectors(form, &answer, 1).unwrap_err();
-            assert!(error.starts_with(said), "{error}");
+            assert!(error.starts_with(said) && error.len() < 300, "{error}");
         }
     }
 

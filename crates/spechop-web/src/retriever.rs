@@ -13,10 +13,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use futures::channel::mpsc::unbounded;
-use futures::future::{Either, select, try_join};
+use futures::future::{Either, ready, select, try_join};
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt, TryFutureExt};
 use spechop_lexical::Bm25;
 use spechop_ports::{
     Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult, Seat,
@@ -40,8 +40,9 @@ pub struct WebOptions {
     /// The most passages that the encoder ranks: the best by BM25 among those of the look-up. An encoder
     /// takes longer for the whole text of five pages than the pages take to come.
     pub ranked: NonZeroUsize,
-    /// The longest that the encoder may take for them once the look-up is needed. If many look-ups want it at
-    /// once, those that it does not get to in time keep the best passages by BM25.
+    /// The longest that the encoder may take for them, and for a query that is not encoded by then, once the look-up
+    /// is needed. If many look-ups want it at once, those that it does not get to in time keep the best passages by
+    /// BM25.
     pub rank_time: Duration,
     /// How much words count beside vectors: the weight times a passage's share of the highest BM25 score
     /// is added to its cosine. So the passage index does it, too.
@@ -171,13 +172,13 @@ impl WebRetriever {
     }
 
     /// The best passages, the best first. Those that are the best by their words, if the encoder does not get
-    /// to them in time, or [fails at them](PortError::allows_substitute): one passage that it does not take
-    /// must not cost the look-up.
+    /// to them or to the query in time, or [fails at them](PortError::allows_substitute): one passage that it does
+    /// not take must not cost the look-up.
     async fn rank(
         &self,
         call: &Call,
         query: &str,
-        vector: &[f32],
+        vector: impl Future<Output = Result<Vec<f32>, PortError>>,
         found: Vec<Passage>,
         limit: usize,
     ) -> Result<Vec<Passage>, PortError> {
@@ -190,8 +191,9 @@ impl WebRetriever {
         let texts = found.iter().map(titled).collect();
         let part = call.sub_call();
         let vectors = self.encoder.encode(&part, TextKind::Passage, texts);
+        let vectors = try_join(vector, vectors);
         match unless_late(call, self.options.rank_time, vectors).await {
-            Some(Ok(encoded)) => {
+            Some(Ok((vector, encoded))) => {
                 for (passage, other) in found.iter_mut().zip(encoded.vectors) {
                     let cosine: f32 = vector.iter().zip(&other).map(|(a, b)| a * b).sum();
                     passage.score = cosine + self.options.lexical_weight * passage.score;
@@ -220,23 +222,28 @@ impl Retriever for WebRetriever {
         // The query is encoded while the engine searches and the pages come. A search that ends without any
         // does not wait for it, and an encoder that asks for less does not slow the search down.
         let part = call.sub_call();
-        let vector = self.encoder.encode_query(&part, query).map_err(Err);
-        let found = self.find(call, query).map(|found| match found {
-            Ok((0, _)) => Err(Ok(Vec::new())),
-            // Not the same as having found nothing.
-            Ok((pages, found)) if found.is_empty() => Err(Err(PortError::Unavailable {
+        let vector = self.encoder.encode_query(&part, query);
+        let found = pin!(self.find(call, query));
+        let (vector, found) = match select(vector, found).await {
+            Either::Left((Err(error), _)) if !error.allows_substitute(call.lane()) => {
+                return Err(error);
+            }
+            Either::Left((vector, found)) => (Either::Left(ready(vector)), found.await),
+            Either::Right((found, vector)) => (Either::Right(vector), found),
+        };
+        let (pages, found) = found?;
+        if pages == 0 {
+            return Ok(Vec::new());
+        }
+        // Not the same as having found nothing.
+        if found.is_empty() {
+            return Err(PortError::Unavailable {
                 what: format!("the text of all {pages} pages found"),
                 source: None,
-            })),
-            Ok((_, found)) => Ok(found),
-            Err(failure) => Err(Err(failure.into())),
-        });
-        let (vector, found) = match try_join(vector, found).await {
-            Ok(both) => both,
-            Err(ended) => return ended,
-        };
+            });
+        }
         let _ranking = call.doing(Activity::Encode);
-        self.rank(call, query, &vector, found, limit).await
+        self.rank(call, query, vector, found, limit).await
     }
 
     /// Opens a connection to the search engine. A query would tell it what may be asked.
@@ -297,10 +304,12 @@ async fn needed(call: &Call) {
 
 /// The passages by the share of the highest BM25 score that each has, best first. A word that all of them
 /// hold tells none from another, so it is these passages that say which words are rare. The same text
-/// counts once.
+/// counts once, and so does a place of a page that two results lead to and that was not the same both times.
 fn by_words(query: &str, mut found: Vec<Passage>) -> Vec<Passage> {
-    let mut texts = HashSet::new();
-    found.retain(|passage| texts.insert(Arc::clone(&passage.text)));
+    let (mut texts, mut ids) = (HashSet::new(), HashSet::new());
+    found.retain(|passage| {
+        texts.insert(Arc::clone(&passage.text)) && ids.insert(Arc::clone(&passage.id))
+    });
     let shares = Bm25::new(found.iter().map(titled)).shares(query);
     for (passage, share) in found.iter_mut().zip(shares) {
         passage.score = share;

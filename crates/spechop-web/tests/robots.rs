@@ -111,6 +111,13 @@ async fn a_site_may_mean_us_by_name() {
     );
     let site = of("User-agent: *\nDisallow: /\n\nUser-agent: spechop\nAllow: /\n");
     assert_eq!(refusal(&polite(&[&site]), &site, "/").await, None);
+    // As it stands in a log.
+    let site =
+        of("User-agent: *\nAllow: /\n\nuser-agent: SpecHop/0.1.0 (x)\r\nDisallow: /private\n");
+    for (path, refused) in [("/", None), ("/private", Some(EXCLUDED))] {
+        let refusal = refusal(&polite(&[&site]), &site, path).await;
+        assert_eq!(refusal.as_deref(), refused, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -195,6 +202,20 @@ async fn hostile_files_cost_little() {
     let noise =
         self::site(|answer| answer.ok("text/plain", (0..=255).collect::<Vec<u8>>().repeat(100)));
     assert_eq!(refusal(&polite(&[&noise]), &noise, "/").await, None);
+}
+
+/// Of bytes that are still packed, no line is a rule.
+#[tokio::test]
+async fn a_file_that_is_packed_as_nobody_has_asked_for_allows_nothing() {
+    let site = site(|answer| {
+        answer
+            .write("HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\nContent-Length: 4\r\n\r\nrule");
+    });
+    let refused = refusal(&polite(&[&site]), &site, "/").await;
+    assert_eq!(
+        refused.as_deref(),
+        Some("the site's robots.txt cannot be read")
+    );
 }
 
 /// One rule suffices, and the site may mend it.

@@ -154,6 +154,12 @@ fn long_texts_are_cut_if_that_is_wished() {
         ids.push(record.id);
     }
     assert_eq!((&*ids[0], &**ids.last().unwrap()), ("a#1", "b"));
+    // A text without blanks.
+    let chinese = "法国的河流很多。".repeat(500);
+    let text = format!("{{\"id\":\"a\",\"title\":\"T\",\"text\":\"{chinese}\"}}");
+    assert_eq!(surveyed(text.as_bytes()).unwrap().intake.long, 1);
+    let cut = surveyed_as(text.as_bytes(), &cutting).unwrap();
+    assert!(cut.rows > 4 && cut.intake.long == 0);
     // If nothing is long, wishing changes nothing.
     let short = br#"{"id":"b","title":"","text":"x"}"#;
     assert_eq!(surveyed_as(short, &cutting), surveyed(short));

@@ -62,10 +62,12 @@ pub(super) fn fields(line: &str) -> Option<[String; 3]> {
     fields.next().is_none().then_some(three)
 }
 
-/// Programs that write such files put quotes around a field with quotes in it, and double those.
+/// Programs that write such files put quotes around a field with quotes in it, and double those. Others write it as it
+/// is: quotes that are not doubled are its own.
 fn unquoted(field: &str) -> String {
     let inner = field
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
+    let inner = inner.filter(|inner| !inner.replace("\"\"", "").contains('"'));
     inner.map_or_else(|| field.to_owned(), |inner| inner.replace("\"\"", "\""))
 }

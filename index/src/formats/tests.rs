@@ -91,6 +91,18 @@ fn questions_of_musique_and_corpora_without_ids_share_their_ids() {
 }
 
 #[test]
+fn a_reason_says_what_was_expected_and_quotes_no_book() {
+    let text = "It is long. ".repeat(1000);
+    let question = format!(r#"{{"question":"Who?","context":[["A","{text}"]]}}"#);
+    let (format, passages, left_out) = read(&question);
+    assert_eq!((format, passages.len()), (Format::Wiki, 0));
+    let begin = "1 broken (line 1: invalid type: string \"It is long. ";
+    assert!(left_out.starts_with(begin), "{left_out}");
+    let says_all = left_out.contains("expected a sequence") && left_out.len() < 300;
+    assert!(says_all, "{left_out}");
+}
+
+#[test]
 fn lines_with_tabs() {
     check(
         "id\ttext\ttitle\n1\t\"Said \"\"yes\"\", twice\"\tA\n2\tonly two\n3\tText.\tB\tmore\n4\tx\tC\n5\tcut",
@@ -98,6 +110,22 @@ fn lines_with_tabs() {
         &["1|A|Said \"yes\", twice", "4|C|x"],
         "2 broken (line 3: not three fields with tabs between them, line 4: not three fields with \
          tabs between them), 1 cut off at the end of the file (line 6)",
+    );
+}
+
+#[test]
+fn quotes_that_are_not_doubled_are_the_texts_own() {
+    check(
+        "1\t\"Hello\" is by \"Adele\"\tA\n\
+         2\t\"\"\"Hello\"\" is by \"\"Adele\"\"\"\t\"B\"\n\
+         3\t\"x\tC",
+        Format::Kilt,
+        &[
+            "1|A|\"Hello\" is by \"Adele\"",
+            "2|B|\"Hello\" is by \"Adele\"",
+            "3|C|\"x",
+        ],
+        "",
     );
 }
 

@@ -296,6 +296,47 @@ fn what_makes_no_sense_is_refused_however_large_it_is() {
     }
 }
 
+/// A stranger can give it the right checksum: nothing that is computed of its numbers overflows.
+#[test]
+fn numbers_that_no_index_has_are_refused() {
+    const CONTRADICT: &str = "its numbers contradict each other";
+    type Change = fn(&mut Manifest);
+    let changes: [(Change, &str); 5] = [
+        (
+            |manifest| {
+                manifest.rows = 1 << 62;
+                manifest.shards[0].rows = 1 << 62;
+                manifest.inputs.shard_rows = 1 << 62;
+            },
+            CONTRADICT,
+        ),
+        (
+            |manifest| {
+                let mut other = manifest.shards[0].clone();
+                other.rows = usize::MAX;
+                manifest.rows -= 1;
+                manifest.shards.push(other);
+            },
+            CONTRADICT,
+        ),
+        (|manifest| manifest.inputs.width = 1 << 17, CONTRADICT),
+        (|manifest| manifest.inputs.width = 0, CONTRADICT),
+        (
+            |manifest| manifest.shards[0].files[0].bytes = u64::MAX,
+            "it gives vectors-00000.bin no length that can be",
+        ),
+    ];
+    for (change, reason) in changes {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &unit_vectors(5, 3, 4), 10);
+        let mut manifest = Manifest::read(dir.path()).unwrap();
+        change(&mut manifest);
+        manifest.write(dir.path()).unwrap();
+        let error = PassageIndex::open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
 /// As `cp` over a served index does it. Without the look before, the search would end this process.
 #[tokio::test]
 async fn a_large_index_survives_that_its_files_are_cut() {

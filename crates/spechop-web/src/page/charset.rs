@@ -42,16 +42,22 @@ pub fn decode<'a>(
 
 fn encoding_of(bytes: &[u8], header: Option<&str>, html: bool) -> &'static Encoding {
     let header = header.and_then(|label| Encoding::for_label(label.as_bytes()));
+    // In UTF-16, each end of a line and each mark of HTML has a zero.
+    let header = header.filter(|encoding| !is_utf16(encoding) || bytes.contains(&0));
     let declared = header.or_else(|| if html { of_markup(bytes) } else { None });
     let utf8 = Utf8::of(bytes);
     match declared {
         // What is UTF-16 in truth may look like ASCII with gaps, which is UTF-8, too.
-        Some(encoding) if encoding == UTF_16BE || encoding == UTF_16LE => encoding,
+        Some(encoding) if is_utf16(encoding) => encoding,
         _ if utf8.broken == 0 && utf8.wide >= WIDE_CHARS_MIN => UTF_8,
         Some(encoding) if encoding == UTF_8 && utf8.is_other() => guess(bytes),
         Some(encoding) => encoding,
         None => guess(bytes),
     }
+}
+
+fn is_utf16(encoding: &Encoding) -> bool {
+    encoding == UTF_16BE || encoding == UTF_16LE
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
@@ -114,7 +120,7 @@ fn of_markup(bytes: &[u8]) -> Option<&'static Encoding> {
         declared(&head, b"<?xml", b"encoding").or_else(|| declared(&head, b"<meta", b"charset"));
     match encoding? {
         // It could be read, so it is not that.
-        encoding if encoding == UTF_16BE || encoding == UTF_16LE => Some(UTF_8),
+        encoding if is_utf16(encoding) => Some(UTF_8),
         encoding if encoding == encoding_rs::X_USER_DEFINED => Some(WINDOWS_1252),
         encoding => Some(encoding),
     }
@@ -313,6 +319,12 @@ mod tests {
         check(JAPANESE.as_bytes(), Some("shift_jis"), JAPANESE);
         let page = format!("<meta charset=windows-1252>{RUSSIAN}");
         check(page.as_bytes(), None, &page);
+        // A header that says UTF-16, whatever it calls it.
+        for header in ["utf-16", "unicode", "utf-16be"] {
+            check(FRENCH.as_bytes(), Some(header), FRENCH);
+            check(b"<p>plain</p>", Some(header), "<p>plain</p>");
+            check(page.as_bytes(), Some(header), &page);
+        }
         // One fault makes nothing else of it.
         let torn = [FRENCH.as_bytes(), b" \xff ", FRENCH.as_bytes()].concat();
         check(&torn, Some("utf-8"), &format!("{FRENCH} \u{fffd} {FRENCH}"));

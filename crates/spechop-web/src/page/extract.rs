@@ -15,6 +15,10 @@ use super::tree::{self, TooMuch};
 const LITTLE_BYTES: usize = 500;
 /// No title is longer.
 const TITLE_CHARS_MAX: usize = 300;
+/// A page that sends its reader on after so many seconds at most, and says no more than that in so many characters,
+/// is none.
+const PAUSE_S_MAX: f32 = 5.0;
+const STUB_CHARS_MAX: usize = 200;
 
 /// What can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +81,19 @@ pub fn extract(
     }
 }
 
+fn of_html(page: &str) -> Result<Extract, String> {
+    let (article, names, leads_on) = article(page)?;
+    let found = worth_ranking(page, article, &names);
+    match leads_on && found.text.chars().nth(STUB_CHARS_MAX).is_none() {
+        true => Err("it only leads to another page".to_owned()),
+        false => Ok(found),
+    }
+}
+
 /// What of a page is worth ranking against a question. Readability tells the article from what stands
 /// around it, but it drops short paragraphs and headings, and with them whom a text is about. So it only
 /// says what place the article has; what stands there is taken from all that can be seen.
-fn of_html(page: &str) -> Result<Extract, String> {
-    let (article, names) = article(page)?;
+fn worth_ranking(page: &str, article: Article, names: &Names) -> Extract {
     // The same attributes were counted for the tree.
     let Document {
         title,
@@ -97,22 +109,22 @@ fn of_html(page: &str) -> Result<Extract, String> {
     let headings = article.headings.iter().map(String::as_str);
     // Before its parts are compared with headings, which takes the square of its length.
     let title = cut_at_word(&title, TITLE_CHARS_MAX);
-    let title = title::of_page(title, &names, headings).to_owned();
+    let title = title::of_page(title, names, headings).to_owned();
     if let Some(place) = article.place(&blocks, &headed, &title) {
-        return Ok(of_blocks(&blocks[place], title));
+        return of_blocks(&blocks[place], title);
     }
     // Much may stand where `html` sees nothing.
     if prose(&blocks) * 2 < article.text.len() {
-        return Ok(Extract {
+        return Extract {
             title,
             text: article.text,
             headings: Vec::new(),
-        });
+        };
     }
     let menu = |block: &Block| block.link && !block.heading;
     match blocks.iter().all(menu) {
-        true => Ok(of_blocks(&blocks, title)),
-        false => Ok(of_blocks(blocks.iter().filter(|block| !menu(block)), title)),
+        true => of_blocks(&blocks, title),
+        false => of_blocks(blocks.iter().filter(|block| !menu(block)), title),
     }
 }
 
@@ -163,15 +175,15 @@ fn prose(blocks: &[Block]) -> usize {
     prose.map(|block| block.text.len()).sum()
 }
 
-/// The article of a page, and its names for itself. Empty if nothing stands out, or if it takes too much to
-/// find out.
-fn article(page: &str) -> Result<(Article, Names), String> {
+/// The article of a page, its names for itself, and whether it [leads on](leads_on). Empty if nothing stands out, or
+/// if it takes too much to find out.
+fn article(page: &str) -> Result<(Article, Names, bool), String> {
     let document = match tree::build(page) {
         Ok(document) => document,
         Err(TooMuch::Attributes) => return Err("a tag with too many attributes".to_owned()),
         Err(TooMuch::Depth | TooMuch::Elements) => return Ok(Default::default()),
     };
-    let names = Names::of(&document);
+    let (names, leads_on) = (Names::of(&document), leads_on(&document));
     let config = Config {
         // Its text is marked-up data for machines, and parsing it is not bounded.
         disable_json_ld: true,
@@ -181,7 +193,7 @@ fn article(page: &str) -> Result<(Article, Names), String> {
         ..Config::default()
     };
     let Ok(mut readability) = Readability::with_document(document, None, Some(config)) else {
-        return Ok((Article::default(), names));
+        return Ok((Article::default(), names, leads_on));
     };
     let title = folded(&readability.get_article_title());
     let article = match readability.parse() {
@@ -205,7 +217,21 @@ fn article(page: &str) -> Result<(Article, Names), String> {
             ..Article::default()
         },
     };
-    Ok((article, names))
+    Ok((article, names, leads_on))
+}
+
+/// Whether a page sends its reader to another one before it could be read, as sites do that cannot redirect:
+/// `<meta http-equiv="refresh" content="0; url=/there">`.
+fn leads_on(document: &dom_query::Document) -> bool {
+    let metas = document.select("meta[http-equiv][content]");
+    metas.iter().any(|meta| {
+        let (name, content) = (meta.attr_or("http-equiv", ""), meta.attr_or("content", ""));
+        let (pause, target) = content.split_once([';', ',']).unwrap_or_default();
+        let pause = pause.trim().parse::<f32>();
+        name.trim().eq_ignore_ascii_case("refresh")
+            && pause.is_ok_and(|pause| pause <= PAUSE_S_MAX)
+            && !target.trim().is_empty()
+    })
 }
 
 fn of_blocks<'a>(blocks: impl IntoIterator<Item = &'a Block>, title: String) -> Extract {

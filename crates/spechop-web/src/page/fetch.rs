@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::dns::Resolve;
-use reqwest::header::{self, HeaderMap};
+use reqwest::header::{self, HeaderMap, HeaderValue};
 use spechop_ports::Call;
 use spechop_types::innermost;
 use tokio::time::{Instant, timeout_at};
@@ -25,6 +25,22 @@ use super::{Page, PageFailure, Version, shown};
 use crate::address::{Gate, Policy};
 use crate::resolve::forbidden;
 
+/// What a body may be packed with, by IANA's list. Some sites write something else there, such as the name of its
+/// characters: then it is not packed.
+const PACKINGS: [&str; 12] = [
+    "aes128gcm",
+    "br",
+    "compress",
+    "dcb",
+    "dcz",
+    "deflate",
+    "exi",
+    "gzip",
+    "pack200-gzip",
+    "x-compress",
+    "x-gzip",
+    "zstd",
+];
 /// A longer mark of a version is not kept.
 const MARK_BYTES_MAX: usize = 256;
 
@@ -108,9 +124,7 @@ impl Web {
         }
         let version = version(response.headers());
         let (kind, charset) = kind(response.headers()).map_err(unreadable)?;
-        if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING)
-            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
-        {
+        if let Some(encoding) = packed(&response) {
             return Err(unreadable(format!("packed as {encoding:?}")));
         }
         let too_large = || unreadable(format!("larger than {body_bytes_max} bytes"));
@@ -216,6 +230,19 @@ impl Web {
             why: why.0,
         })
     }
+}
+
+/// How a body is packed, if that is none of the ways that we asked for: those are unpacked by now.
+pub(super) fn packed(response: &Response) -> Option<&HeaderValue> {
+    let encoding = response.headers().get(header::CONTENT_ENCODING)?;
+    let mut names = encoding.as_bytes().split(|byte| *byte == b',');
+    let is_packing = |name: &[u8]| {
+        let name = name.trim_ascii();
+        PACKINGS
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    names.any(is_packing).then_some(encoding)
 }
 
 /// Where a response sends us, if it does.

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
-use super::fetch::Web;
+use super::fetch::{Web, packed};
 use super::{PageFailure, shown};
 
 /// Files of all tenants together.
@@ -27,6 +27,8 @@ const ENDS_MAX: usize = 256;
 /// Each line that is no comment may become a rule, which takes a hundred bytes at least. Real files have hundreds of
 /// them, and some thousands.
 const LINES_MAX: usize = 10_000;
+/// What a line with the name of a robot begins with, as its reader takes it.
+const AGENTS: [&[u8]; 3] = [b"user-agent", b"user agent", b"useragent"];
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const RETRY: Duration = Duration::from_secs(10 * 60);
@@ -139,13 +141,16 @@ impl Robots {
             400..=499 => return (Rule::Anything, FRESH),
             _ => return unknown("the site's robots.txt cannot be fetched"),
         }
+        if packed(&response).is_some() {
+            return unknown("the site's robots.txt cannot be read");
+        }
         let Ok(text) = read(response).await else {
             return unknown("the site's robots.txt cannot be fetched");
         };
         if is_too_long(&text) {
             return unknown("the site's robots.txt is too long");
         }
-        let text: Arc<[u8]> = text.into();
+        let text: Arc<[u8]> = without_versions(&text).into();
         match self.allows(&text, &url).await {
             Some(_) => (Rule::File(text), FRESH),
             None => unknown("the site's robots.txt cannot be read"),
@@ -162,6 +167,31 @@ impl Robots {
         };
         spawn_blocking(compare).await.ok().flatten()
     }
+}
+
+/// The file without the versions of robots: they are no part of a name, but whoever copies it from a log writes
+/// `User-agent: SpecHop/0.1.0`.
+fn without_versions(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
+        let version = line.iter().position(|byte| *byte == b'/');
+        match version.filter(|_| names_robot(line)) {
+            Some(version) => {
+                plain.extend_from_slice(&line[..version]);
+                plain.push(b'\n');
+            }
+            None => plain.extend_from_slice(line),
+        }
+    }
+    plain
+}
+
+fn names_robot(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    AGENTS.iter().any(|key| {
+        let begin = line.get(..key.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(key))
+    })
 }
 
 /// Whether reading the file would take much time or memory.

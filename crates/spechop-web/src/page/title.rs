@@ -9,10 +9,10 @@ use spechop_types::canonical;
 
 /// What parts the name of a page from the name of its site.
 const SEPARATORS: &[&str] = &[
-    " - ", " – ", " — ", " | ", " « ", " » ", " · ", " • ", " :: ", " › ", " / ",
+    " - ", " – ", " — ", " | ", "｜", " « ", " » ", " · ", " • ", " :: ", " › ", " / ",
 ];
 /// Those that are part of no name: what follows the last one is the site.
-const STRONG: &[&str] = &[" | ", " « ", " » ", " · ", " • ", " :: ", " › "];
+const STRONG: &[&str] = &[" | ", "｜", " « ", " » ", " · ", " • ", " :: ", " › "];
 /// More headings of a page are not looked at.
 const HEADINGS_MAX: usize = 20;
 /// What is longer is no heading that a title repeats.
@@ -141,6 +141,8 @@ mod tests {
             ("Ana Ruiz", "Ana Ruiz", &["Ana"], "Ana Ruiz"),
             ("", "", &[""], ""),
             ("日本 | 新聞", "", &[], "日本"),
+            ("日本｜世界 ｜新聞", "", &[], "日本｜世界"),
+            ("日本｜新聞", "", &["新聞"], "新聞"),
         ] {
             let found = of_page(title, &page(site, headings), std::iter::empty());
             assert_eq!(found, expected, "{title} {site} {headings:?}");

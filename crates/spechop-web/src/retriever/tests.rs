@@ -88,8 +88,8 @@ impl PageReader for Web {
     }
 }
 
-/// A passage's vector counts its letters, after so many milliseconds.
-struct Slow(u64);
+/// A text's vector counts its letters, after so many milliseconds if it is of this kind.
+struct Slow(u64, TextKind);
 
 #[async_trait]
 impl Encoder for Slow {
@@ -107,15 +107,15 @@ impl Encoder for Slow {
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
-        if kind == TextKind::Passage {
+        if kind == self.1 {
             sleep(Duration::from_millis(self.0)).await;
         }
         TextVectors::letters().encode(call, kind, texts).await
     }
 }
 
-/// A text's vector counts its letters, but it takes no passages, and says why.
-struct Refuses(fn() -> PortError);
+/// A text's vector counts its letters, but it takes none of this kind, and says why.
+struct Refuses(fn() -> PortError, TextKind);
 
 #[async_trait]
 impl Encoder for Refuses {
@@ -133,9 +133,9 @@ impl Encoder for Refuses {
         kind: TextKind,
         texts: Vec<String>,
     ) -> Result<Encoded, PortError> {
-        match kind {
-            TextKind::Query => TextVectors::letters().encode(call, kind, texts).await,
-            TextKind::Passage => Err((self.0)()),
+        match kind == self.1 {
+            true => Err((self.0)()),
+            false => TextVectors::letters().encode(call, kind, texts).await,
         }
     }
 }
@@ -209,6 +209,12 @@ async fn a_page_is_fetched_as_soon_as_its_result_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
+    for kind in [TextKind::Passage, TextKind::Query] {
+        leaves_the_order_of_words(kind).await;
+    }
+}
+
+async fn leaves_the_order_of_words(kind: TextKind) {
     let found = async |slow, call: Call| {
         let (web, _) = Web::default()
             .page("letters", 0, Some("thing"))
@@ -217,7 +223,7 @@ async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
         let retriever = WebRetriever::new(
             web.clone(),
             web,
-            Arc::new(Slow(slow)),
+            Arc::new(Slow(slow, kind)),
             WebOptions {
                 lexical_weight: 0.0,
                 ..WebOptions::default()
@@ -255,13 +261,13 @@ async fn an_encoder_that_is_not_there_in_time_leaves_the_order_of_words() {
 
 /// Ahead of need only what is so for everybody leaves it: all else might not have failed a needed call.
 #[tokio::test]
-async fn an_encoder_that_fails_at_a_passage_leaves_the_order_of_words() {
-    let ranked = async |why: fn() -> PortError, call: Call| {
+async fn an_encoder_that_fails_at_a_passage_or_the_query_leaves_the_order_of_words() {
+    let ranked = async |why: fn() -> PortError, kind: TextKind, call: Call| {
         let (web, _) = Web::default()
             .page("letters", 0, Some("thing"))
             .page("words", 0, Some("on the other side of it"))
             .retriever();
-        let encoder = Arc::new(Refuses(why));
+        let encoder = Arc::new(Refuses(why, kind));
         let retriever = WebRetriever::new(web.clone(), web, encoder, WebOptions::default());
         let found = retriever.retrieve(&call, "night on", 5).await;
         found.is_ok_and(|found| {
@@ -285,9 +291,11 @@ async fn an_encoder_that_fails_at_a_passage_leaves_the_order_of_words() {
         (pushed_back, true, false),
         (given_up, false, false),
     ] {
-        assert_eq!(ranked(why, Call::authoritative()).await, needed);
-        let call = Call::new(Lane::Speculative, Chance::EVEN);
-        assert_eq!(ranked(why, call).await, ahead);
+        for kind in [TextKind::Passage, TextKind::Query] {
+            assert_eq!(ranked(why, kind, Call::authoritative()).await, needed);
+            let call = Call::new(Lane::Speculative, Chance::EVEN);
+            assert_eq!(ranked(why, kind, call).await, ahead);
+        }
     }
 }
 
@@ -352,6 +360,22 @@ fn the_words_of_the_query_choose_what_is_ranked() {
             .iter()
             .all(|passage| (0.0..=1.0).contains(&passage.score))
     );
+}
+
+/// Two results lead to one page, which shows its reader something else each time.
+#[test]
+fn no_place_of_a_page_is_there_twice() {
+    let passage = |id: &str, text: &str| spechop_testkit::passage(id, "", text);
+    let found = vec![
+        passage("page#1", "the town at noon"),
+        passage("page#2", "its lakes"),
+        passage("page#1", "the town at one"),
+        passage("page#2", "its lakes"),
+        passage("page#3", "its hills"),
+    ];
+    let chosen = by_words("the town", found);
+    assert_eq!(ids(&chosen), ["page#1", "page#2", "page#3"]);
+    assert_eq!(&*chosen[0].text, "the town at noon");
 }
 
 #[tokio::test]

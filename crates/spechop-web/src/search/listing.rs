@@ -175,9 +175,13 @@ pub(super) fn folded(text: &str, chars_max: usize) -> Arc<str> {
     cut(&one_line(text), chars_max).into()
 }
 
+/// What excludes the word behind it, whichever engine is asked. A question means a number below zero, or a dash.
+const EXCLUDES: char = '-';
+
 /// A query without what an engine takes for `commands` at the beginning of a word: what the operator has chosen,
 /// a question must not choose otherwise. Engines part words at control characters, too, so no query holds any.
 pub(super) fn in_mere_words(query: &str, commands: &[char]) -> String {
+    let commands = |c: char| c == EXCLUDES || commands.contains(&c);
     let words = words(query).map(|word| {
         let plain = word.trim_start_matches(commands);
         // By themselves they command nothing, and may be a name: `!!!`.
@@ -312,6 +316,7 @@ mod tests {
             ("Who sings in !!! ?", "Who sings in !!! ?"),
             ("who\u{1f}!!g \u{0}!images\u{9f}", "who g images"),
             ("\u{1c} \u{0}", ""),
+            ("Is -40 - or -!1 - low-key", "Is 40 - or 1 - low-key"),
         ] {
             assert_eq!(in_mere_words(query, &['!', ':', '<']), sent);
         }

@@ -27,6 +27,9 @@ const SHAPE: Shape = Shape {
 const QUERY_CHARS_MAX: usize = 300;
 const LIMIT_MAX: usize = 20;
 
+/// What also excludes the word behind it.
+const EXCLUDES: [char; 1] = ['!'];
+
 /// What it says if the fault is the query's, not its own. A wiki has limits of its own for them.
 const OF_THE_QUERY: [&str; 5] = [
     "cirrussearch-parse-error",
@@ -48,7 +51,7 @@ impl Dialect for MediaWiki {
     fn words(&self, query: &str) -> String {
         // A colon makes a command of the word before it: another namespace, or a search by a regular expression, which
         // may take longer than anybody waits.
-        in_mere_words(&query.replace(':', " "), &[])
+        in_mere_words(&query.replace(':', " "), &EXCLUDES)
     }
 
     fn request(&self, http: &Http, words: &str, limit: usize) -> RequestBuilder {
@@ -71,11 +74,15 @@ impl Dialect for MediaWiki {
 
     fn read(&self, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
         let body = match answer.body() {
-            // It has no keys: this is what it says to those who do not say who they are.
             Err(SearchTrouble::BadKey { detail }) => {
-                return Err(SearchTrouble::Misconfigured {
-                    remedy: format!("{detail}: it wants to know whom to contact; set the contact"),
-                });
+                let remedy = match answer.status.as_u16() {
+                    // It says so to those who do not say who they are.
+                    403 => "it wants to know whom to contact; set the contact",
+                    // It has no keys.
+                    _ => "something before it wants a login; check its base URL",
+                };
+                let remedy = format!("{detail}: {remedy}");
+                return Err(SearchTrouble::Misconfigured { remedy });
             }
             body => body?,
         };

@@ -58,10 +58,16 @@ impl Dialect for Searxng {
 
     fn read(&self, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
         match answer.body() {
-            // It refuses a format that is not switched on.
-            Err(SearchTrouble::BadKey { detail }) => Err(SearchTrouble::Misconfigured {
-                remedy: format!("{detail}: add `json` to `search.formats` in its settings.yml"),
-            }),
+            Err(SearchTrouble::BadKey { detail }) => {
+                let remedy = match answer.status.as_u16() {
+                    // It refuses a format that is not switched on.
+                    403 => "add `json` to `search.formats` in its settings.yml",
+                    // It has no keys.
+                    _ => "something before it wants a login; check its base URL",
+                };
+                let remedy = format!("{detail}: {remedy}");
+                Err(SearchTrouble::Misconfigured { remedy })
+            }
             body => parse(body?),
         }
     }

@@ -153,6 +153,15 @@ async fn packed_pages_are_unpacked_and_bombs_end_at_the_limit() {
     let body = gzip(&gzip(article("Twice").as_bytes()));
     let twice = packed("gzip, gzip", &body, body.len());
     assert_unreadable(of(move |to| _ = to.write(&twice)).await, "packed as");
+    let deflated = packed("x, Deflate", b"it is not", 9);
+    assert_unreadable(of(move |to| _ = to.write(&deflated)).await, "packed as");
+    // Said in the wrong place, and nothing that a body is packed with.
+    for mistaken in ["UTF-8", "none", ""] {
+        let body = article("Plain");
+        let plain = packed(mistaken, body.as_bytes(), body.len());
+        let page = of(move |to| _ = to.write(&plain)).await.unwrap();
+        assert_eq!(&*page.title, "Plain", "{mistaken}");
+    }
     // What breaks off, or is not what it says.
     for (encoding, _) in PACKERS {
         let broken = packed(encoding, b"no such thing, and much too short", 33);

@@ -227,6 +227,19 @@ async fn the_operator_is_told_what_to_change() {
         trouble.to_string(),
         "is not set up for this: status 403: add `json` to `search.formats` in its settings.yml"
     );
+    let (trouble, _) = ask(Kind::MediaWiki, page(403, b"")).await;
+    assert_eq!(
+        trouble.to_string(),
+        "is not set up for this: status 403: it wants to know whom to contact; set the contact"
+    );
+    for kind in [Kind::Searxng, Kind::MediaWiki] {
+        let (trouble, _) = ask(kind, page(401, b"")).await;
+        assert_eq!(
+            trouble.to_string(),
+            "is not set up for this: status 401: something before it wants a login; check its base \
+             URL"
+        );
+    }
     let moved = ResponseTemplate::new(301).insert_header("location", "https://new.example/x");
     let (trouble, _) = ask(Kind::Brave, moved).await;
     assert_eq!(

@@ -196,6 +196,20 @@ async fn no_word_of_a_query_commands_the_engine() {
     let sent = request.url.query().unwrap_or_default();
     let plain = "gsrsearch=insource+%2F%28%2F+who+wrote+Hamlet&";
     assert!(sent.contains(plain), "{sent}");
+    // Pages without the very word that is asked for, else.
+    let request = ask(Kind::MediaWiki, "where is !Kung spoken").await;
+    let sent = request.url.query().unwrap_or_default();
+    assert!(sent.contains("gsrsearch=where+is+Kung+spoken&"), "{sent}");
+    for kind in Kind::ALL {
+        let request = ask(kind, "what freezes at -40").await;
+        let sent = format!(
+            "{} {}",
+            request.url.query().unwrap_or_default(),
+            body(&request)
+        );
+        let is_plain = sent.contains("at+40") || sent.contains("at 40");
+        assert!(is_plain, "{kind:?}: {sent}");
+    }
 }
 
 #[tokio::test]

@@ -205,6 +205,31 @@ fn what_cannot_be_read_says_why() {
     assert_eq!(read(&attributes), Err(why));
 }
 
+/// Nobody sees it for longer than a moment.
+#[test]
+fn a_page_that_only_leads_to_another_is_none() {
+    for (content, words, is_read) in [
+        ("0; url=/there", 16, false),
+        ("0;URL='https://there.example/'", 16, false),
+        ("5, /there", 16, false),
+        // It says more.
+        ("0; url=/there", 200, true),
+        // It may be read for a minute, or is the same again.
+        ("60; url=/there", 16, true),
+        ("0", 16, true),
+        ("no number; url=/there", 16, true),
+    ] {
+        let page = format!(
+            "<title>Moved</title><meta http-equiv=Refresh content=\"{content}\"><p>{}</p>",
+            prose(words)
+        );
+        let found = read(&page);
+        assert_eq!(found.is_ok(), is_read, "{content} {found:?}");
+        let why = found.err().unwrap_or_default();
+        assert!(is_read || why == "it only leads to another page", "{why}");
+    }
+}
+
 /// What stands out is too little to be all that there is to read.
 #[test]
 fn a_short_article_does_not_leave_out_what_stands_around_it() {
