@@ -19,27 +19,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spechop_agent::{Due, Report, Usage};
+use spechop_config::Allowance;
 use spechop_types::{Budget, Money, Tenant, whole_ms};
 use tokio::time::Instant;
 
 pub(crate) use book::Shortage;
 use book::{Amounts, Book, Elsewhere, Grant};
 pub(crate) use shared::{Shared, SharedCounts};
-
-/// What a tenant may spend. `None` is not limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
-    /// After this everything is as new.
-    pub period: Duration,
-    /// Time of questions, one after the other.
-    pub time: Option<Duration>,
-    /// Target calls.
-    pub target_calls: Option<u64>,
-    /// Tokens.
-    pub tokens: Option<u64>,
-    /// Money.
-    pub money: Option<Money>,
-}
 
 /// Every tenant's account.
 pub(crate) struct Accounts {

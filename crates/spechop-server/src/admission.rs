@@ -12,18 +12,18 @@ use std::time::Duration;
 use spechop_agent::{
     Agent, AgentError, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width,
 };
+use spechop_config::SpeculatorKind;
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
 use spechop_types::{Effort, Owned, TraceId, ms, with_causes};
 use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
-use self::resolve::Rewriting;
+use self::resolve::{Conversation, Rewriting};
 use crate::accounts::Hold;
 use crate::caller::Caller;
-use crate::config::SpeculatorKind;
-use crate::metrics::{Occupancy, Questions, Stillness};
-use crate::outcome::Outcome;
+use crate::metrics::{Occupancy, Stillness};
+use crate::outcome::{Awaited, Outcome};
 use crate::places::Place;
 use crate::questions::{Opened, Question, QuestionId, Replay};
 use crate::reply;
@@ -48,6 +48,8 @@ pub(crate) struct Admitted {
     pub(crate) tuned: Option<Tuned>,
     ports: Ports,
     tally: Tally,
+    /// What was said before the question, until it is put into it.
+    conversation: Option<Conversation>,
     /// The question under its name; it may be the client's.
     pub(crate) opened: Opened,
     /// Whether the client can come back to it: it has given it a name, or lets it go on alone.
@@ -87,9 +89,10 @@ impl Admission {
         caller: &Caller,
         patience: Option<Duration>,
     ) -> Result<Admitted, AskError> {
-        let comes = Comes(Some(&self.state.metrics.questions));
+        let questions = &self.state.metrics.questions;
+        let awaited = Awaited::counted_by(|outcome| questions.ended(outcome));
         let admitted = self.take_up(request, caller, patience).await;
-        comes.arrives();
+        awaited.arrives();
         admitted.inspect_err(|error| self.refused(error))
     }
 
@@ -197,6 +200,7 @@ impl Admission {
                 occupancy: Occupancy::default(),
                 still,
             },
+            conversation: None,
             ports: state.toolbox.ports(asked.speculator),
             state,
             asked,
@@ -204,25 +208,6 @@ impl Admission {
             place,
             trace_id: traced.id,
         })
-    }
-}
-
-/// A question that is not admitted yet. If its client goes away meanwhile, nobody is there to count that as an
-/// error, so it is counted when this is dropped.
-struct Comes<'a>(Option<&'a Questions>);
-
-impl Comes<'_> {
-    /// Whoever asks hears what became of it.
-    fn arrives(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Comes<'_> {
-    fn drop(&mut self) {
-        if let Some(questions) = self.0 {
-            questions.ended(Outcome::Cancelled);
-        }
     }
 }
 
@@ -235,11 +220,12 @@ impl Admitted {
     /// Answers the question within this future. An error is counted and written to the log here.
     pub(crate) async fn answer(self) -> Result<AskResponse, AskError> {
         let (state, span) = (Arc::clone(&self.state), self.span());
-        let answer = async {
-            let answered = self.followed(&mut |_| {}, pending()).await;
-            answered.answer.inspect_err(|error| state.refuse(error))
-        };
-        answer.instrument(span).await
+        let mut ignores = |_: TraceEvent| {};
+        // On the heap: this future is a part of its door's.
+        let followed = Box::pin(self.followed(&mut ignores, pending()));
+        let answered = followed.instrument(span.clone()).await;
+        let refuse = |error: &AskError| span.in_scope(|| state.refuse(error));
+        answered.answer.inspect_err(refuse)
     }
 
     /// What the log says of each line that is written while the question is being answered.
@@ -256,28 +242,13 @@ impl Admitted {
         trace: &mut (dyn FnMut(TraceEvent) + Send),
         stop: impl Future<Output = AskError> + Send,
     ) -> Answered {
-        let settings = &self.asked.settings;
-        let state = Arc::clone(&self.state);
-        let Tally {
-            record, occupancy, ..
-        } = &mut self.tally;
-        let trace = &mut |event: TraceEvent| {
-            if let Some(record) = record.as_mut() {
-                record.hear(&event);
-            }
-            occupancy.hear(&event);
-            if let TraceKind::Committed { hop, .. } = &event.kind {
-                state.toolbox.committed(settings, hop);
-            }
-            trace(event);
-        };
-        let report = report(&state, &self.ports, &self.asked, trace);
+        let (state, question) = (Arc::clone(&self.state), Arc::clone(&self.opened.question));
         let report = tokio::select! {
             biased;
-            () = self.state.phases.closed.cancelled() => Err(AskError::ShuttingDown),
-            () = self.opened.question.cancel.cancelled() => Err(AskError::Cancelled),
+            () = state.phases.closed.cancelled() => Err(AskError::ShuttingDown),
+            () = question.cancel.cancelled() => Err(AskError::Cancelled),
             error = stop => Err(error),
-            report = report => report.map_err(AskError::from),
+            report = self.pursue(trace) => report.map_err(AskError::from),
         };
         let answer = match report {
             Ok(report) => Ok(self.answered(report)),
@@ -291,6 +262,40 @@ impl Admitted {
             opened: self.opened,
             place: self.place,
         }
+    }
+
+    /// Puts into the question what was said before it, if anything was, and has it answered.
+    async fn pursue(
+        &mut self,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<Report, AgentError> {
+        if let Some(conversation) = self.conversation.take() {
+            self.resolve(conversation).await;
+        }
+        let (settings, state) = (&self.asked.settings, &self.state);
+        let Tally {
+            record,
+            occupancy,
+            rewriting,
+            ..
+        } = &mut self.tally;
+        // The agent counts from its own beginning, and the question from its place.
+        let before = rewriting.as_ref().map_or(Duration::ZERO, Rewriting::took);
+        if let Some(record) = record.as_mut() {
+            record.agent_begins(before);
+        }
+        let trace = &mut |mut event: TraceEvent| {
+            event.at = event.at.saturating_add(before);
+            if let Some(record) = record.as_mut() {
+                record.hear(&event);
+            }
+            occupancy.hear(&event);
+            if let TraceKind::Committed { hop, .. } = &event.kind {
+                state.toolbox.committed(settings, hop);
+            }
+            trace(event);
+        };
+        report(state, &self.ports, &self.asked, trace).await
     }
 
     /// Charges for an answer, learns from it, and puts it into words of the wire.
@@ -419,7 +424,9 @@ impl Tally {
     /// The report comes to hold what was done before.
     fn answered(&mut self, speculator: SpeculatorKind, width: Width, report: &mut Report) {
         if let Some(rewriting) = &self.rewriting {
-            report.elapsed = report.elapsed.saturating_add(rewriting.took());
+            let before = rewriting.took();
+            report.elapsed = report.elapsed.saturating_add(before);
+            report.first_answer.at = report.first_answer.at.saturating_add(before);
             rewriting.charge(&mut report.usage);
         }
         if let Some(state) = self.state.take() {
@@ -427,12 +434,24 @@ impl Tally {
             let questions = &state.metrics.questions;
             questions.answered(speculator, width, report, occupancy);
         }
-        if let Some(record) = self.record.take() {
+        if let Some(mut record) = self.take_record() {
+            if report.handed_over.is_some() {
+                record.answered_by_fallback();
+            }
             record.ended(Outcome::Answered);
         }
         if let Some(mut hold) = self.hold.take() {
             hold.answered(report);
         }
+    }
+
+    /// All that was noted for its spans, if they are kept.
+    fn take_record(&mut self) -> Option<Record> {
+        let mut record = self.record.take()?;
+        if let Some(rewriting) = &self.rewriting {
+            record.rewritten(rewriting.note());
+        }
+        Some(record)
     }
 
     /// The question came to no answer. If it had not begun, there is no bill.
@@ -442,7 +461,7 @@ impl Tally {
         };
         state.metrics.questions.ended(outcome);
         self.still.begin();
-        if let Some(record) = self.record.take() {
+        if let Some(record) = self.take_record() {
             record.ended(outcome);
         }
         let (mut due, hold) = (self.bill.take(), self.hold.take());

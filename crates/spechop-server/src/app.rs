@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_config::Config;
 use spechop_proto::{AskRequest, AskResponse, SERVICE};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -17,7 +18,6 @@ use tonic_health::server::HealthReporter;
 use crate::admission::Admission;
 use crate::audit;
 use crate::caller::Caller;
-use crate::config::Config;
 use crate::cores;
 use crate::doors;
 use crate::drafts::{DraftKeeper, SharedDrafts};
@@ -35,7 +35,7 @@ use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long spans may take that are still to be sent off then, and how long drafters that share.
+/// How long spans may take that are still to be sent off then, and how long all that is shared with other servers.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Everything that is needed to serve.
@@ -81,7 +81,7 @@ impl Gauges {
         self.state.questions_waiting()
     }
 
-    /// 1 from the start, and one more for each changed configuration that was taken up.
+    /// 1 from the start, and one more whenever the file was read and taken up, changed or not.
     pub fn config_generation(&self) -> u64 {
         self.state.reloads.generation()
     }
@@ -159,9 +159,10 @@ impl App {
     }
 
     /// Serves until `shutdown` is done and the open questions have ended, which takes the grace
-    /// period at most, and a second for clients that stay on the line. Spans that are still to be sent off
-    /// have two seconds more, and so have drafters that share what they learn. What earlier servers had
-    /// learnt is taken up before, and what this one has learnt is written down behind it.
+    /// period at most, and a second for clients that stay on the line. Once no client is connected, questions
+    /// that nobody follows end, too. Spans that are still to be sent off have two seconds more, and so has what
+    /// is shared with other servers. What earlier servers had learnt is taken up before, and what this one has
+    /// learnt is written down behind it.
     ///
     /// # Errors
     ///
@@ -204,15 +205,24 @@ impl App {
             never = share_places(&state, follower.several()) => match never {},
             never = follow(reloading, Arc::clone(&state), follower) => match never {},
         };
+        // A question that continues without anybody has no connection that was waited for, and nobody can come
+        // back for its answer. What it has cost and its spans are written down with the rest.
+        state.phases.closed.cancel();
+        let _ = tokio::time::timeout(FAREWELL, state.idle()).await;
         exporter.flush(FLUSH).await;
         keeper.save().await;
         memory.save().await;
         hot.save().await;
         drafts.save().await;
-        state.save_accounts().await;
-        if let Some(drafts) = &state.shared_drafts {
-            // Whoever keeps the cells may be slow, and is asked for each tenant.
-            let _ = tokio::time::timeout(FLUSH, drafts.turn()).await;
+        let learnt = async {
+            if let Some(drafts) = &state.shared_drafts {
+                drafts.turn().await;
+            }
+        };
+        // Whoever keeps what servers share may be slow, and is asked for each tenant and each hop.
+        let shared = async { tokio::join!(state.save_accounts(), memory.share(), learnt) };
+        if tokio::time::timeout(FLUSH, shared).await.is_err() {
+            tracing::warn!("what is shared with other servers could not all be written in time");
         }
         served
     }

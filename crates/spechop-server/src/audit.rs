@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{Agent, AgentError, Bill, Ports, Report, Settings, Stopped, Width};
+use spechop_config::{Audit, SpeculatorKind};
 use spechop_ports::{PortError, Wishes};
 use spechop_types::{Budget, Question};
 use tokio::sync::Mutex;
@@ -27,7 +28,6 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::Bucket;
-use crate::config::{Audit, SpeculatorKind};
 use crate::server_state::ServerState;
 use crate::tool_cache::ToolCache;
 use compare::Told;

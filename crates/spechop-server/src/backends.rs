@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use spechop_config::{Config, Model, Scheduler, Target};
 use spechop_embed::{Room, Space};
 use spechop_ports::{
     Call, DraftWriter, Encoded, Encoder, Planner, PortError, Reader, Retriever, Rewriter,
@@ -17,7 +18,6 @@ use spechop_sched::{
 };
 
 use crate::chaos::Upset;
-use crate::config::{Config, Model, Scheduler, Target};
 use crate::cores;
 
 /// Makes backends as they are asked for, and puts them in front of ports.
@@ -129,13 +129,13 @@ impl Backends {
 
     /// The second choice takes what its own engine takes.
     pub(crate) fn fallback(&mut self, model: &Model) -> Backend {
-        let limits = crate::config::lanes_of(model);
+        let limits = spechop_config::lanes_of(model);
         self.backend("fallback", limits, cores::of_model(model))
     }
 
     /// So does a model that does nothing but draft.
     pub(crate) fn drafter(&mut self, model: &Model) -> Backend {
-        let limits = crate::config::lanes_of(model);
+        let limits = spechop_config::lanes_of(model);
         self.backend("drafter", limits, cores::of_model(model))
     }
 

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
+use spechop_config::Chaos;
 use spechop_ports::{Chaotic, DraftWriter, Faults, Planner, Reader, Retriever, Speculator};
-
-use crate::config::Chaos;
 
 /// Ports with faults, if the configuration wants some.
 pub(crate) struct Upset(Option<Chaos>);

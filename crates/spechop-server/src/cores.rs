@@ -10,13 +10,12 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use spechop_config::{Config, Encoder, EncoderKind, Engine, Model, Reader, SpeculatorKind};
 use spechop_embed::reader_threads;
 use spechop_llm::LocalModelOptions;
 use spechop_ports::{affinity, physical_cores};
 use spechop_sched::{Backend, Cores, Demand, Millicores};
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::config::{Config, Encoder, EncoderKind, Engine, Model, Reader, SpeculatorKind};
 
 /// How often somebody looks whether cores came or went.
 const EVERY: Duration = Duration::from_secs(5);

@@ -22,8 +22,8 @@ mod what_if;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value, json};
@@ -39,6 +39,10 @@ use crate::transport::{Door, Doors, TALK_BYTES_MAX};
 
 /// What the metrics are written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Said before the hops of a fallback, by doors at which nothing can be taken back.
+const HANDED_OVER: &str = "The question is hardly of a form that the planner was trained on: the \
+                           fallback begins anew.";
 
 /// Everything that is served, and which of its paths are not gRPC.
 pub(crate) struct House {
@@ -150,5 +154,17 @@ fn json_response(status: StatusCode, body: &Value) -> Response {
 }
 
 fn json_text(status: StatusCode, body: String) -> Response {
-    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+    let head = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    (status, head, body).into_response()
+}
+
+/// Tells the client the name of its question, which it may not have given itself.
+fn named(mut response: Response, name: &str) -> Response {
+    if let Ok(name) = HeaderValue::from_str(name) {
+        response.headers_mut().insert("spechop-question-id", name);
+    }
+    response
 }

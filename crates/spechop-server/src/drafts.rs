@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
+use spechop_config::{Drafting, PatternSource};
 use spechop_draft::{DRAFT_BYTES_MAX, Learnt, PatternDrafter, PatternError, Patterns};
 use spechop_ports::{
     Call, Draft, DraftRequest, DraftWriter, Drafter, PlanRequest, PortError, WrittenDraft,
@@ -18,7 +19,6 @@ use spechop_ports::{
 use spechop_types::{Hop, Question, Tenant};
 use tokio::time::Instant;
 
-use crate::config::{Drafting, PatternSource};
 use crate::state::{Keeper, Persisted, Purpose};
 
 mod shared;

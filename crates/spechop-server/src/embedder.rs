@@ -73,6 +73,7 @@ impl Embedder {
             let rest = texts.split_off(texts.len().min(TEXTS_AT_ONCE));
             let some = std::mem::replace(&mut texts, rest);
             let call = Call::of(caller.tenant.clone(), Lane::Authoritative, Chance::CERTAIN);
+            let call = call.traced(caller.trace.clone());
             let work = self.encoder.encode(&call, kind, some);
             let some = tokio::select! {
                 biased;

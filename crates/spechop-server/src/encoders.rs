@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_config::EncoderKind;
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_ports::{Call, Encoder, Vitals};
 use spechop_web::{HttpEncoder, HttpEncoderOptions};
 
 use crate::backends::Backends;
-use crate::config::{self, EncoderKind};
 use crate::model_note::{compare_at, sha256s};
 use crate::toolbox::OpenError;
 
@@ -25,7 +25,7 @@ const RETRIES_MAX: u32 = 60;
 
 /// For a server. The files of a model have been compared with its note before.
 pub(crate) fn for_answers(
-    encoder: &config::Encoder,
+    encoder: &spechop_config::Encoder,
     vitals: &Vitals,
     backends: &mut Backends,
 ) -> Result<Arc<dyn Encoder>, OpenError> {
@@ -51,7 +51,9 @@ pub(crate) fn for_answers(
 /// # Errors
 ///
 /// If it cannot be opened, its files are damaged, or the server does not answer as it should.
-pub async fn for_building(encoder: &config::Encoder) -> Result<Arc<dyn Encoder>, OpenError> {
+pub async fn for_building(
+    encoder: &spechop_config::Encoder,
+) -> Result<Arc<dyn Encoder>, OpenError> {
     match &encoder.kind {
         EncoderKind::Onnx { dir, threads } => {
             // A damaged encoder builds an index that only the damaged encoder can search.
@@ -72,7 +74,7 @@ pub async fn for_building(encoder: &config::Encoder) -> Result<Arc<dyn Encoder>,
     }
 }
 
-fn options(encoder: &config::Encoder, threads: NonZeroUsize) -> EncoderOptions {
+fn options(encoder: &spechop_config::Encoder, threads: NonZeroUsize) -> EncoderOptions {
     EncoderOptions {
         threads,
         ..EncoderOptions::new(&encoder.runtime_library)

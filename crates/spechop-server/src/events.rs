@@ -37,7 +37,7 @@ pub(crate) async fn answer(admitted: Admitted) -> Result<AskResponse, Arc<AskErr
     if admitted.may_be_followed {
         return Events::of(admitted)?.answer().await;
     }
-    Box::pin(admitted.answer()).await.map_err(Arc::new)
+    admitted.answer().await.map_err(Arc::new)
 }
 
 impl Events {
@@ -103,8 +103,8 @@ impl Events {
     /// Waits for the answer, whatever happens before.
     pub(crate) async fn answer(mut self) -> Result<AskResponse, Arc<AskError>> {
         while let Some(event) = self.next().await {
-            if let Some(Event::Answer(answer)) = Arc::unwrap_or_clone(event?).event {
-                return Ok(answer);
+            if let Some(Event::Answer(answer)) = &event?.event {
+                return Ok(answer.clone());
             }
         }
         Err(Arc::new(AskError::Lost))

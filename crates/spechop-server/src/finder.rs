@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::accounts::Hold;
 use crate::caller::Caller;
-use crate::outcome::Outcome;
+use crate::outcome::{Awaited, Outcome};
 use crate::places::NoPlace;
 use crate::server_state::ServerState;
 use crate::sparingly::Sparingly;
@@ -58,6 +58,11 @@ pub(crate) enum FindError {
     /// As many requests as may be are being answered.
     #[error("{most} requests are being answered, which is the most; try again later")]
     Busy { most: usize },
+    /// As many requests of one tenant as may be are being answered.
+    #[error(
+        "{most} requests of this tenant are being answered, which is the most; try again later"
+    )]
+    TenantBusy { most: usize },
     /// The tenant's budget is not enough for all of them.
     #[error("the budget of tenant {tenant} has {left} target calls left, and these are {look_ups}")]
     Short {
@@ -80,8 +85,10 @@ impl From<PortError> for FindError {
 
 impl From<NoPlace> for FindError {
     fn from(full: NoPlace) -> Self {
-        let (NoPlace::Full(most) | NoPlace::TenantFull(most)) = full;
-        Self::Busy { most }
+        match full {
+            NoPlace::Full(most) => Self::Busy { most },
+            NoPlace::TenantFull(most) => Self::TenantBusy { most },
+        }
     }
 }
 
@@ -105,9 +112,12 @@ impl Finder {
         queries: Vec<String>,
         topk: Option<usize>,
     ) -> Result<Vec<Vec<Passage>>, FindError> {
-        let found = self.search(&caller.tenant, queries, topk).await;
+        let metrics = &self.state.metrics;
+        let awaited = Awaited::counted_by(|outcome| metrics.retrieved(outcome));
+        let found = self.search(caller, queries, topk).await;
+        awaited.arrives();
         match &found {
-            Ok(_) => self.state.metrics.retrieved(Outcome::Answered),
+            Ok(_) => metrics.retrieved(Outcome::Answered),
             Err(error) => self.refused(error),
         }
         found
@@ -164,7 +174,7 @@ impl Finder {
 
     async fn search(
         &self,
-        tenant: &Tenant,
+        Caller { tenant, trace }: &Caller,
         queries: Vec<String>,
         topk: Option<usize>,
     ) -> Result<Vec<Vec<Passage>>, FindError> {
@@ -184,6 +194,7 @@ impl Finder {
         let retriever = &self.state.toolbox.retriever;
         let searches = queries.into_iter().map(|query| {
             let call = Call::of(tenant.clone(), Lane::Authoritative, Chance::CERTAIN);
+            let call = call.traced(trace.clone());
             async move { retriever.retrieve(&call, &query, topk).await }
         });
         let limit = questions.limits.target;
@@ -286,6 +297,7 @@ impl FindError {
         match self {
             Self::Ask(error) => error.outcome(),
             Self::Busy { .. } => Outcome::Busy,
+            Self::TenantBusy { .. } => Outcome::TenantBusy,
             Self::Short { .. } => Outcome::Overdrawn,
             Self::Late { .. } => Outcome::Late,
         }

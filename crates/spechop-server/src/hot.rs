@@ -23,12 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use spechop_config::Config;
 use spechop_index::{Chosen, Hot};
 use spechop_types::with_causes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::config::Config;
 use crate::state::Keeper;
 pub use kept::{Counted, NoTraffic, read_traffic};
 pub use subset::HotSubset;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use spechop_config::{Config, Engine, Model, Reader};
 use spechop_embed::{ReaderRecipe, Recipe};
 
-use crate::config::{Config, Engine, Model, Reader};
 use crate::model_note::compare_at;
 use crate::toolbox::OpenError;
 
@@ -107,9 +107,9 @@ mod tests {
     use std::error::Error;
     use std::fs;
 
+    use spechop_config::{Env, Written};
+
     use super::*;
-    use crate::Env;
-    use crate::config::Written;
     use crate::model_note::{FileNote, ModelNote, NOTE};
     use crate::toolbox::Toolbox;
 

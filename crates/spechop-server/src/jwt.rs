@@ -9,13 +9,10 @@
 //! Whoever has a token can use it until it is over, as with every bearer token: TLS keeps it secret, and
 //! a short life limits the loss.
 
-mod key_set;
 mod signatures;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,103 +20,18 @@ use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Validation, decode, decode_header};
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
+use spechop_config::api_keys::Role;
+use spechop_config::{Issuer, KeySet, KeySource};
 use spechop_types::Tenant;
-use spechop_web::Endpoint;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-
-use self::key_set::KeySet;
-use crate::keys::Role;
 
 /// The most bytes of a token. Longer ones are not looked at.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// The most bytes of a provider's keys.
-const KEYS_BYTES_MAX: usize = 1 << 20;
-
-/// The longest that the provider may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// The least time between two looks at the provider's keys: tokens that name unknown keys are no reason
 /// to ask more often.
 const PAUSE: Duration = Duration::from_secs(5);
-
-/// An identity provider, and what its tokens must say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issuer {
-    /// Where its public keys are.
-    pub keys: KeySource,
-    /// The `iss` of its tokens.
-    pub name: String,
-    /// The `aud` of tokens that are meant for this server.
-    pub audience: String,
-    /// The claim that names the tenant.
-    pub tenant_claim: String,
-    /// The claim that lists what its owner may do.
-    pub roles_claim: String,
-    /// The word in it that opens the admin service and the metrics.
-    pub admin_role: String,
-    /// How far the provider's clock may be from ours.
-    pub leeway: Duration,
-    /// How often its keys are read.
-    pub refresh: Duration,
-}
-
-/// Where a provider's keys are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    /// At a URL.
-    Url(String),
-    /// In a file.
-    File(PathBuf),
-}
-
-impl Issuer {
-    /// Tells what is wrong with the source of the keys, as far as that can be known without asking
-    /// anybody. Blocks.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        match &self.keys {
-            KeySource::File(path) => read_file(path).map(drop),
-            KeySource::Url(url) => match self.endpoint(url).is_safe_from_others() {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(
-                    "expected https://: whoever can change the keys on their way decides who may ask"
-                        .to_owned(),
-                ),
-                Err(error) => Err(error.to_string()),
-            },
-        }
-    }
-
-    fn endpoint(&self, url: &str) -> Endpoint {
-        Endpoint {
-            time_limit: PATIENCE,
-            body_bytes_max: KEYS_BYTES_MAX,
-            ..Endpoint::new("the token issuer", url)
-        }
-    }
-
-    /// Its keys as they are now.
-    async fn fetch(&self) -> Result<KeySet, String> {
-        match &self.keys {
-            KeySource::Url(url) => {
-                let body = self.endpoint(url).fetch().await;
-                KeySet::parse(&body.map_err(|error| error.to_string())?)
-            }
-            KeySource::File(path) => {
-                let path = path.clone();
-                let read = tokio::task::spawn_blocking(move || read_file(&path));
-                read.await.map_err(|error| error.to_string())?
-            }
-        }
-    }
-}
-
-fn read_file(path: &Path) -> Result<KeySet, String> {
-    let text =
-        fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    KeySet::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
-}
 
 /// For whom a token speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,8 +83,8 @@ impl Tokens {
     pub(crate) fn new(issuer: Issuer, before: Option<&Self>) -> Self {
         signatures::install();
         let read = match &issuer.keys {
-            // What is wrong with it `check` has said.
-            KeySource::File(path) => read_file(path).ok().map(Known::now),
+            // The configuration was read before, and has said what is wrong with it.
+            KeySource::File(path) => KeySet::read(path).ok().map(Known::now),
             KeySource::Url(_) => None,
         };
         let same = before.filter(|before| before.issuer.keys == issuer.keys);
@@ -245,11 +157,11 @@ impl Tokens {
                 () = sleep(next) => {}
                 () = self.wanted.notified() => {}
             }
-            next = match self.issuer.fetch().await {
+            next = match fetch(&self.issuer.keys).await {
                 Ok(keys) => {
                     let mut known = self.known.write();
                     if known.as_ref().is_none_or(|known| *known.keys != keys) {
-                        tracing::info!(keys = keys.len(), "the token issuer's keys were read");
+                        tracing::info!(keys = keys.count(), "the token issuer's keys were read");
                     }
                     *known = Some(Known::now(keys));
                     self.issuer.refresh
@@ -264,6 +176,21 @@ impl Tokens {
             };
             sleep(pause).await;
             next = next.saturating_sub(pause);
+        }
+    }
+}
+
+/// The provider's keys as they are now.
+async fn fetch(source: &KeySource) -> Result<KeySet, String> {
+    match source {
+        KeySource::Url(url) => {
+            let body = KeySource::endpoint(url).fetch().await;
+            KeySet::parse(&body.map_err(|error| error.to_string())?)
+        }
+        KeySource::File(path) => {
+            let path = path.clone();
+            let read = tokio::task::spawn_blocking(move || KeySet::read(&path));
+            read.await.map_err(|error| error.to_string())?
         }
     }
 }

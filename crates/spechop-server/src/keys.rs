@@ -1,349 +1,218 @@
-//! API keys: what one looks like, what is kept of it, and what it allows.
+//! Whether a key is right, at a cost that strangers cannot drive up.
 //!
-//! ```text
-//! spechop.NAME.SECRET        32 random bytes in base64url; only its owner has it
-//! $argon2id$v=19$m=…         what the configuration holds: nobody finds the key by it
-//! ```
-//!
-//! The name is part of the key, so that one hash is compared and not those of all keys. Names are no
-//! secrets. `ring` says whether a key is right.
+//! Argon2 takes milliseconds and megabytes on purpose. A key has one hash and a hash has one key, so the
+//! digest of the right key is remembered beside its hash once it has been seen. From then on every key of
+//! that name, right or wrong, costs one SHA-256. Only a key that nobody has used since the start is
+//! checked by Argon2. [`CHECKS_AT_ONCE`] such checks run at once, on threads that may block, and
+//! [`CHECKS_WAITING`] wait. What is remembered is bounded by the operator's own list.
 
-mod ring;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
-use std::fmt;
-use std::time::Duration;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use spechop_config::api_keys::{Key, KeyName, name_in};
+use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
-use argon2::password_hash::PasswordHasher;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::{Algorithm, Argon2, Params, Version};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use secrecy::{ExposeSecret, SecretString};
-use spechop_types::Tenant;
+use crate::bucket::Bucket;
 
-pub(crate) use ring::{CheckError, Held, Ring};
+/// Checks by Argon2 at once: each takes a core, and 256 MiB at most.
+const CHECKS_AT_ONCE: usize = 2;
 
-/// What every key begins with: a search for secrets finds it by that.
-pub(crate) const PREFIX: &str = "spechop.";
+/// Checks that may wait for their turn.
+const CHECKS_WAITING: usize = 64;
 
-/// The most bytes of a key. Longer ones are not looked at.
-const KEY_BYTES_MAX: usize = 256;
-
-/// Bytes of the secret, and of the salt of its hash.
-const SECRET_BYTES: usize = 32;
-const SALT_BYTES: usize = 16;
-
-/// What a check of a key may cost at most. Every check takes so much memory, for so many passes.
-const MEMORY_KIB_MAX: u32 = 256 << 10;
-const PASSES_MAX: u32 = 16;
-const LANES_MAX: u32 = 16;
-
-/// The name of a key: letters, digits, hyphens and underscores.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyName(String);
-
-/// A name that no key can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key's name has 1 to 64 letters, digits, hyphens and underscores")]
-pub struct InvalidName;
-
-impl KeyName {
-    /// The key of this name.
-    ///
-    /// # Errors
-    ///
-    /// Names that are empty, longer than 64 bytes or of other characters.
-    pub fn new(name: &str) -> Result<Self, InvalidName> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if (1..=64).contains(&name.len()) && name.chars().all(plain) {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(InvalidName)
-        }
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+/// The keys of the operator's list.
+pub(crate) struct Ring {
+    keys: HashMap<KeyName, Arc<Held>>,
+    /// Makes digests that mean nothing outside of this process.
+    salt: [u8; 32],
+    checks: Arc<Semaphore>,
+    /// Room for those that run and those that wait.
+    room: Arc<Semaphore>,
 }
 
-/// What a key may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Questions and passages.
-    Ask,
-    /// The admin service and the metrics.
-    Admin,
+/// A key, and what is known of it since the start.
+pub(crate) struct Held {
+    pub(crate) key: Key,
+    /// What its own limit has left.
+    pub(crate) bucket: Mutex<Bucket>,
+    /// The digest of the right key, once it was there.
+    right: OnceLock<[u8; 32]>,
 }
 
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 2] = [Self::Ask, Self::Admin];
-
-    /// The name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// On whose behalf a key may be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Behalf {
-    /// Of this tenant.
-    Of(Tenant),
-    /// Of whomever the caller names: a proxy that knows its clients.
-    Anyone,
-}
-
-/// The most requests of somebody: at this distance in the long run, and so many at once after a pause.
+/// Why a key is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestRate {
-    /// From one request to the next.
-    pub interval: Duration,
-    /// At once.
-    pub burst: u32,
+pub(crate) enum CheckError {
+    /// There is no such key.
+    Wrong,
+    /// Too many keys wait to be checked.
+    Busy,
 }
 
-/// What the operator has written of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// What it is called.
-    pub name: KeyName,
-    /// What it is checked by.
-    pub hash: KeyHash,
-    /// On whose behalf it may be used.
-    pub behalf: Behalf,
-    /// What it may be used for.
-    pub roles: Vec<Role>,
-    /// A limit of this key alone, beside that of its tenant.
-    pub rate: Option<RequestRate>,
-}
-
-/// The Argon2id hash of a key. Its `Debug` shows nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyHash(String);
-
-impl fmt::Debug for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyHash")
-    }
-}
-
-/// A text by which no key can be checked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidHash {
-    /// Another kind of hash, a key itself, or half of one.
-    #[error(
-        "expected an Argon2id hash ($argon2id$v=19$m=…,t=…,p=…$SALT$HASH), as `spechop keys new` prints it"
-    )]
-    NotArgon2id,
-    /// A check would take more than a server has to spare.
-    #[error(
-        "a check of this hash would take {memory_kib} KiB, {passes} passes and {lanes} lanes; at most \
-         {MEMORY_KIB_MAX} KiB, {PASSES_MAX} and {LANES_MAX} are allowed: make a new key with `spechop keys new`"
-    )]
-    TooDear {
-        /// Memory.
-        memory_kib: u32,
-        /// How often it is gone through.
-        passes: u32,
-        /// Parts of it.
-        lanes: u32,
-    },
-}
-
-impl KeyHash {
-    /// The hash that is written so.
-    ///
-    /// # Errors
-    ///
-    /// Everything but an Argon2id hash of version 19 with a salt, and one that costs too much.
-    pub fn parse(text: &str) -> Result<Self, InvalidHash> {
-        let hash = PasswordHash::new(text).map_err(|_| InvalidHash::NotArgon2id)?;
-        let params = Params::try_from(&hash).map_err(|_| InvalidHash::NotArgon2id)?;
-        let is_argon2id = hash.algorithm == argon2::ARGON2ID_IDENT
-            && hash.version == Some(Version::V0x13.into())
-            && hash.salt.is_some()
-            && hash.hash.is_some_and(|hash| hash.len() >= SALT_BYTES);
-        if !is_argon2id {
-            return Err(InvalidHash::NotArgon2id);
-        }
-        let (memory_kib, passes, lanes) = (params.m_cost(), params.t_cost(), params.p_cost());
-        if memory_kib > MEMORY_KIB_MAX || passes > PASSES_MAX || lanes > LANES_MAX {
-            return Err(InvalidHash::TooDear {
-                memory_kib,
-                passes,
-                lanes,
-            });
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    /// Whether this is the hash of that key. Takes milliseconds, and the memory that the hash names.
-    fn fits(&self, key: &str) -> bool {
-        use argon2::password_hash::PasswordVerifier;
-        Argon2::default()
-            .verify_password(key.as_bytes(), self.0.as_str())
-            .is_ok()
-    }
-
-    /// As it is written in the configuration.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// What it costs to check a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    /// Memory of a check.
-    pub memory_kib: u32,
-    /// How often it is gone through.
-    pub passes: u32,
-}
-
-impl Default for Cost {
-    /// What OWASP's password storage cheat sheet recommends: 19 MiB, two passes.
-    fn default() -> Self {
+impl Ring {
+    /// The keys of this list, no two of which have the same name. What `before` knows of a key that has
+    /// stayed the same is known of it still.
+    pub(crate) fn new(keys: &[Key], before: Option<&Self>) -> Self {
+        let held = |key: &Key| {
+            let same = before.and_then(|ring| ring.keys.get(&key.name));
+            match same.filter(|held| held.key == *key) {
+                Some(held) => Arc::clone(held),
+                None => Arc::new(Held {
+                    key: key.clone(),
+                    bucket: Mutex::default(),
+                    right: OnceLock::new(),
+                }),
+            }
+        };
+        let limited = |places| Arc::new(Semaphore::new(places));
         Self {
-            memory_kib: Params::DEFAULT_M_COST,
-            passes: Params::DEFAULT_T_COST,
+            keys: keys
+                .iter()
+                .map(|key| (key.name.clone(), held(key)))
+                .collect(),
+            salt: before.map_or_else(rand::random, |ring| ring.salt),
+            checks: before.map_or_else(|| limited(CHECKS_AT_ONCE), |ring| ring.checks.clone()),
+            room: before.map_or_else(
+                || limited(CHECKS_AT_ONCE + CHECKS_WAITING),
+                |ring| ring.room.clone(),
+            ),
         }
     }
-}
 
-/// A key that was made just now. Nobody can find it out again.
-#[derive(Debug)]
-pub struct NewKey {
-    /// What its owner sends as `Authorization: Bearer …`.
-    pub key: SecretString,
-    /// What the configuration holds.
-    pub hash: KeyHash,
-}
+    /// Whether there is nobody who may ask.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
 
-/// The key could not be hashed: the cost is out of the range of Argon2.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot hash a key at this cost: {0}")]
-pub struct HashError(argon2::password_hash::Error);
+    /// The key that this text is.
+    pub(crate) async fn check(&self, text: &str) -> Result<Arc<Held>, CheckError> {
+        let name = name_in(text).and_then(|name| KeyName::new(name).ok());
+        let held = name.and_then(|name| self.keys.get(&name));
+        let held = Arc::clone(held.ok_or(CheckError::Wrong)?);
+        let digest = self.digest(text);
+        if let Some(verdict) = held.known(&digest) {
+            return verdict.map(|()| held);
+        }
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            return Err(CheckError::Busy);
+        };
+        // It fails if the semaphore is closed, which nobody does.
+        let turn = Arc::clone(&self.checks).acquire_owned().await;
+        // Somebody else may have shown it meanwhile.
+        if let Some(verdict) = held.known(&digest) {
+            return verdict.map(|()| held);
+        }
+        let (text, checked) = (text.to_owned(), Arc::clone(&held));
+        // It ends by itself. It keeps its turn until then, even if nobody waits for it any more.
+        let fits = spawn_blocking(move || {
+            let _held_until_the_end = (turn, room);
+            checked.key.hash.fits(&text)
+        });
+        if !fits.await.unwrap_or(false) {
+            return Err(CheckError::Wrong);
+        }
+        let _ = held.right.set(digest);
+        Ok(held)
+    }
 
-impl NewKey {
-    /// A key of random bytes.
-    ///
-    /// # Errors
-    ///
-    /// A cost at which Argon2 does not work.
-    pub fn generate(name: &KeyName, cost: Cost) -> Result<Self, HashError> {
-        let secret: [u8; SECRET_BYTES] = rand::random();
-        let salt: [u8; SALT_BYTES] = rand::random();
-        let secret = SecretString::from(URL_SAFE_NO_PAD.encode(secret));
-        let key = format!("{PREFIX}{}.{}", name.as_str(), secret.expose_secret());
-        let key = SecretString::from(key);
-        let params = Params::new(cost.memory_kib, cost.passes, 1, None);
-        let params = params.map_err(|error| HashError(error.into()))?;
-        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        let hash = argon2.hash_password_with_salt(key.expose_secret().as_bytes(), &salt);
-        let hash = KeyHash(hash.map_err(HashError)?.to_string());
-        Ok(Self { key, hash })
+    fn digest(&self, text: &str) -> [u8; 32] {
+        let digest = Sha256::new_with_prefix(self.salt).chain_update(text);
+        digest.finalize().into()
     }
 }
 
-/// Whether a text says of itself that it is a key, be it right or wrong.
-pub(crate) fn is_key(text: &str) -> bool {
-    text.starts_with(PREFIX)
-}
-
-/// The name in a key, if it has the form of one.
-fn name_in(key: &str) -> Option<&str> {
-    let (name, secret) = key.strip_prefix(PREFIX)?.split_once('.')?;
-    (key.len() <= KEY_BYTES_MAX && !secret.is_empty()).then_some(name)
+impl Held {
+    /// By its digest alone; `None` if the right one was never seen.
+    fn known(&self, digest: &[u8; 32]) -> Option<Result<(), CheckError>> {
+        let right = self.right.get()?;
+        Some(match bool::from(right.ct_eq(digest)) {
+            true => Ok(()),
+            false => Err(CheckError::Wrong),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
+    use futures::stream::FuturesUnordered;
+    use secrecy::ExposeSecret;
+    use spechop_config::api_keys::{Behalf, Cost, NewKey, Role};
+    use spechop_types::Tenant;
+
     use super::*;
 
-    const CHEAP: Cost = Cost {
-        memory_kib: 64,
-        passes: 1,
-    };
-
-    #[test]
-    fn a_new_key_fits_its_hash_and_no_other() {
-        let name = KeyName::new("laptop").unwrap();
-        let [one, other] = [0; 2].map(|_| NewKey::generate(&name, CHEAP).unwrap());
-        let text = one.key.expose_secret();
-        assert_eq!(name_in(text), Some("laptop"));
-        assert!(one.hash.fits(text) && !other.hash.fits(text));
-        assert_eq!(KeyHash::parse(one.hash.as_str()).as_ref(), Ok(&one.hash));
-        let shown = format!("{one:?}");
-        assert!(!shown.contains(text) && !shown.contains(one.hash.as_str()));
-    }
-
-    #[test]
-    fn what_is_no_argon2id_hash_or_too_dear_is_refused() {
-        let hash = |algorithm: &str, params: &str| {
-            format!(
-                "${algorithm}$v=19${params}$c2FsdHNhbHRzYWx0$NLEjT2EMiuQH0zS+5U8zhpQiDeX7eWYkzB7Nh8RtPNQ"
-            )
+    fn key(name: &str, memory_kib: u32) -> (String, Key) {
+        let name = KeyName::new(name).unwrap();
+        let cost = Cost {
+            memory_kib,
+            passes: 1,
         };
-        assert!(KeyHash::parse(&hash("argon2id", "m=19456,t=2,p=1")).is_ok());
-        assert!(KeyHash::parse(&hash("argon2id", "m=262144,t=16,p=16")).is_ok());
-        for text in [
-            "",
-            "secret",
-            "$2b$12$abcdefghijklmnopqrstuv",
-            &hash("argon2i", "m=19456,t=2,p=1"),
-            &hash("argon2d", "m=19456,t=2,p=1"),
-            &hash("argon2id", "m=0,t=2,p=1"),
-            &hash("argon2id", "m=19456,t=0,p=1"),
-            "$argon2id$v=16$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$NLEjT2EMiuQH0zS+5U8zhpQiDeX7eWYkzB7Nh8RtPNQ",
-            "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0",
-            "$argon2id$v=19$m=64,t=1,p=1",
-        ] {
-            assert_eq!(
-                KeyHash::parse(text),
-                Err(InvalidHash::NotArgon2id),
-                "{text}"
-            );
-        }
-        for params in [
-            "m=262145,t=1,p=1",
-            "m=64,t=17,p=1",
-            "m=256,t=1,p=17",
-            "m=4294967295,t=1,p=1",
-        ] {
-            let error = KeyHash::parse(&hash("argon2id", params)).unwrap_err();
-            assert!(matches!(error, InvalidHash::TooDear { .. }), "{params}");
-            assert!(error.to_string().contains("262144"), "{error}");
+        let made = NewKey::generate(&name, cost).unwrap();
+        let key = Key {
+            name,
+            hash: made.hash,
+            behalf: Behalf::Of(Tenant::default()),
+            roles: vec![Role::Ask],
+            rate: None,
+        };
+        (made.key.expose_secret().to_owned(), key)
+    }
+
+    #[tokio::test]
+    async fn the_right_key_alone_is_taken_before_and_after_it_was_seen() {
+        let (text, one) = key("one", 64);
+        let (other_text, _) = key("two", 64);
+        let ring = Ring::new(&[one], None);
+        let nearly = format!("{}x", &text[..text.len() - 1]);
+        for _ in 0..2 {
+            for wrong in ["", "spechop.one.", "spechop.one.x", &nearly, &other_text] {
+                let checked = ring.check(wrong).await.map(|_| ());
+                assert_eq!(checked, Err(CheckError::Wrong), "{wrong}");
+            }
+            assert_eq!(ring.check(&text).await.unwrap().key.name.as_str(), "one");
         }
     }
 
-    #[test]
-    fn names_have_no_full_stop() {
-        for (name, valid) in [
-            ("a", true),
-            ("Team-7_x", true),
-            ("", false),
-            ("a.b", false),
-            ("a b", false),
-            (&"x".repeat(65), false),
-        ] {
-            assert_eq!(KeyName::new(name).is_ok(), valid, "{name:?}");
+    /// Once the right key was there, nothing waits for Argon2 any more, though all turns are taken.
+    #[tokio::test]
+    async fn what_was_seen_costs_no_turn() {
+        let (text, one) = key("one", 64);
+        let ring = Ring::new(std::slice::from_ref(&one), None);
+        ring.check(&text).await.unwrap();
+        let _all = ring.room.try_acquire_many(66).unwrap();
+        ring.check(&text).await.unwrap();
+        let wrong = ring.check("spechop.one.wrong").await.map(|_| ());
+        assert_eq!(wrong, Err(CheckError::Wrong));
+        // A list that was read again knows it still, unless its hash is another one.
+        let again = Ring::new(std::slice::from_ref(&one), Some(&ring));
+        again.check(&text).await.unwrap();
+        let (_, changed) = key("one", 64);
+        let changed = Ring::new(&[changed], Some(&ring));
+        let busy = changed.check(&text).await.map(|_| ());
+        assert_eq!(busy, Err(CheckError::Busy));
+    }
+
+    /// A flood of wrong keys takes the threads that it may, and no more; the rest hears so.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_flood_is_bounded() {
+        let (text, one) = key("one", 1024);
+        let ring = Ring::new(&[one], None);
+        let wrong: Vec<_> = (0..500).map(|n| format!("spechop.one.{n}")).collect();
+        let turns = Arc::clone(&ring.checks).acquire_many_owned(2).await;
+        let mut flood: FuturesUnordered<_> = wrong.iter().map(|key| ring.check(key)).collect();
+        for _ in 0..500 - CHECKS_AT_ONCE - CHECKS_WAITING {
+            let refused = flood.next().await.unwrap();
+            assert_eq!(refused.err(), Some(CheckError::Busy));
         }
-        for (key, name) in [
-            ("spechop.a.b", Some("a")),
-            ("spechop.a.b.c", Some("a")),
-            ("spechop.a.", None),
-            ("spechop.a", None),
-            ("other.a.b", None),
-            ("", None),
-            (&format!("spechop.a.{}", "x".repeat(KEY_BYTES_MAX)), None),
-        ] {
-            assert_eq!(name_in(key), name, "{key:?}");
+        drop(turns);
+        while let Some(checked) = flood.next().await {
+            assert_eq!(checked.err(), Some(CheckError::Wrong));
         }
+        ring.check(&text).await.unwrap();
+        assert_eq!(ring.room.available_permits(), 66);
     }
 }

@@ -1,22 +1,22 @@
-//! Configuration, wiring and the doors: everything that answers questions over the wire.
+//! Wiring and the doors: everything that answers questions over the wire. What an operator may set is in
+//! [`spechop_config`].
 //!
 //! ```text
-//! env, config ─▶ toolbox, questions ─▶ server_state ─▶ admission ─▶ events ─▶ doors ─▶ app
-//!                                                          │
-//!                                         request ─▶ Agent ┴▶ reply, status
+//! toolbox, questions ─▶ server_state ─▶ admission ─▶ events ─▶ doors ─▶ app
+//!                                           │
+//!                          request ─▶ Agent ┴▶ reply, status
 //! ```
 //!
 //! Each of these uses what stands to its left, and none what stands to its right.
 //!
-//! Four things happen in one file each:
+//! Three things happen in one file each:
 //!
-//! * The environment is read in `env` only.
 //! * Errors of a question become statuses, of gRPC and of HTTP, in `status` only. A door that serves files
 //!   says by itself that one is not found.
 //! * Protobuf messages of a question are read in `request` and written in `reply`; the doors of `Admin` and
 //!   of `WhatIf` translate their own. Beside these, only `questions`, `admission`, `events`, `app`, which
-//!   asks the server itself, the JSON form of errors and the doors name protobuf types: no model, no
-//!   configuration and no account sees one.
+//!   asks the server itself, the JSON form of errors and the doors name protobuf types: no model and no
+//!   account sees one.
 //! * Who asks is read in `caller` only.
 
 mod accounts;
@@ -27,13 +27,11 @@ mod backends;
 mod bucket;
 mod caller;
 mod chaos;
-pub mod config;
 mod cores;
 mod doors;
 mod drafts;
 mod embedder;
 pub mod encoders;
-mod env;
 mod events;
 mod finder;
 mod hot;
@@ -41,7 +39,7 @@ mod html;
 mod inject;
 mod intact;
 mod jwt;
-pub mod keys;
+mod keys;
 mod links;
 mod mcp;
 mod memory;
@@ -73,7 +71,6 @@ mod web;
 
 pub use app::{App, Gauges, ServeError};
 pub use drafts::Guarded;
-pub use env::{Env, EnvError};
 pub use hot::{Counted, HotSubset, NoTraffic, Traffic, read_traffic};
 #[doc(hidden)]
 pub use metrics::Counting;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use spechop_config::{PublicUrl, Server};
 use spechop_types::Passage;
-
-use crate::config::{PublicUrl, Server};
 
 /// What stands as it is in a path: unreserved characters (RFC 3986, section 2.3) and the slash.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC

@@ -91,18 +91,20 @@ impl MemoryKeeper {
         }
     }
 
-    /// Writes what is new since the last time, if anything is.
+    /// Writes to its file what is new since the last time, if anything is.
     pub(crate) async fn save(&self) {
-        match self {
-            Self::Own(_, keeper) => keeper.save().await,
-            Self::Shared(memory) => {
-                // Whoever wraps its entries says why.
-                if memory.write().await.is_err() {
-                    let waiting = memory.waiting();
-                    tracing::warn!(waiting, "what was verified could not all be shared");
-                }
-            }
-            Self::None => {}
+        if let Self::Own(_, keeper) = self {
+            keeper.save().await;
+        }
+    }
+
+    /// Has other servers know what was verified here, for as long as that takes.
+    pub(crate) async fn share(&self) {
+        let Self::Shared(memory) = self else { return };
+        // Whoever wraps its entries says why.
+        if memory.write().await.is_err() {
+            let waiting = memory.waiting();
+            tracing::warn!(waiting, "what was verified could not all be shared");
         }
     }
 }

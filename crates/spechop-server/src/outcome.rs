@@ -30,6 +30,30 @@ pub(crate) enum Outcome {
     Failed,
 }
 
+/// What somebody waits for. If they go away meanwhile, nobody is there to count that as an error, so it is
+/// counted when this is dropped.
+pub(crate) struct Awaited<F: Fn(Outcome)>(Option<F>);
+
+impl<F: Fn(Outcome)> Awaited<F> {
+    /// Nothing has become of it yet.
+    pub(crate) fn counted_by(count: F) -> Self {
+        Self(Some(count))
+    }
+
+    /// Whoever waits hears what became of it.
+    pub(crate) fn arrives(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: Fn(Outcome)> Drop for Awaited<F> {
+    fn drop(&mut self) {
+        if let Some(count) = self.0.take() {
+            count(Outcome::Cancelled);
+        }
+    }
+}
+
 /// How the wait for a place ended.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum WaitEnd {

@@ -93,8 +93,10 @@ pub(crate) enum InVain {
     LineFull(usize),
     /// It made room after this time for a tenant with fewer in line.
     PushedOut(Duration),
-    /// It had waited for so long.
+    /// It had waited for so long, which is the longest that anybody waits.
     TooLong(Duration),
+    /// It had waited for so long, which is all the time that it had.
+    OutOfTime(Duration),
 }
 
 impl NoPlace {
@@ -121,6 +123,7 @@ impl InVain {
             Self::NoLine => return String::new(),
             Self::LineFull(_) | Self::PushedOut(_) => "server.queue_max",
             Self::TooLong(_) => "server.queue_ms",
+            Self::OutOfTime(_) => return format!(" (an operator can raise {places})"),
         };
         format!(" (an operator can raise {line} or {places})")
     }
@@ -142,7 +145,7 @@ impl fmt::Display for InVain {
                 ", and after {:.3} s in line this one made room for a tenant with fewer in line",
                 after.as_secs_f64()
             ),
-            Self::TooLong(after) => write!(
+            Self::TooLong(after) | Self::OutOfTime(after) => write!(
                 f,
                 ", and this one waited {:.3} s for a place in vain",
                 after.as_secs_f64()

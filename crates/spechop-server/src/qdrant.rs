@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use spechop_config::{Qdrant, SharedMemory};
 use spechop_ports::{Call, Encoder, PortError, Retriever, SharedEntries};
 use spechop_qdrant::{Cluster, QdrantMemory, QdrantRetriever};
 use spechop_types::with_causes;
 use tokio::runtime::Handle;
 
-use crate::config::{Qdrant, SharedMemory};
 use crate::toolbox::OpenError;
 
 /// **Blocks** until a server has answered or none has in time.

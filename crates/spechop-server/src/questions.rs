@@ -2,7 +2,8 @@
 //!
 //! A question ends early if somebody cancels it, and if nobody follows it any more. What has happened to it
 //! is in its [`Log`]. When it is over, the log is kept for a time, so that a client whose connection broke
-//! can still fetch the end. Time, number and bytes of what is kept are bounded; the oldest leaves first.
+//! can still fetch the end. Time, number and bytes of what is kept are bounded; the oldest leaves first. For
+//! bytes it is the oldest that nobody reads: a reader holds those of its question, forgotten or not.
 
 mod log;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use spechop_agent::Finish;
+use spechop_config::SpeculatorKind;
 use spechop_sim::{Past, Rules};
 use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
@@ -25,7 +27,6 @@ use tonic_types::FieldViolation;
 
 use self::log::Bounds;
 pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog, READERS_MAX};
-use crate::config::SpeculatorKind;
 use crate::status::AskError;
 
 /// A client's name for a question, and whose client.
@@ -192,13 +193,12 @@ impl Opened {
         let mut registry = questions.registry.lock();
         let now = Instant::now();
         registry.over.push_back((now, Arc::clone(&self.question)));
-        let bounds = &questions.bounds;
-        while registry.over.len() > KEPT_MAX
-            || (bounds.total.load(Ordering::Relaxed) > bounds.total_max
-                && !registry.over.is_empty())
-        {
+        while registry.over.len() > KEPT_MAX {
             registry.forget_oldest();
         }
+        let bounds = &questions.bounds;
+        let total = bounds.total.load(Ordering::Relaxed);
+        registry.free(total.saturating_sub(bounds.total_max));
     }
 }
 
@@ -227,6 +227,24 @@ impl Registry {
     fn forget_oldest(&mut self) {
         if let Some((_, question)) = self.over.pop_front() {
             self.forget(&question);
+        }
+    }
+
+    /// Forgets the oldest until so many bytes are free.
+    fn free(&mut self, mut bytes: usize) {
+        let mut at = 0;
+        while bytes > 0
+            && let Some((_, question)) = self.over.get(at)
+        {
+            let freed = question.log.bytes_without_reader();
+            if freed == 0 {
+                at += 1;
+                continue;
+            }
+            bytes = bytes.saturating_sub(freed);
+            if let Some((_, question)) = self.over.remove(at) {
+                self.forget(&question);
+            }
         }
     }
 

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use futures::future::{join_all, select_ok};
 use serde::Serialize;
+use spechop_config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
 use spechop_ports::{Vitals, is_loopback};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
-
-use crate::config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
 
 /// How long a part elsewhere may take to accept a connection: less than the second that probes of
 /// Kubernetes wait by default.

@@ -19,13 +19,12 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
+use spechop_config::api_keys::Key;
+use spechop_config::{Effective, Env, InvalidConfig, Reread, Written};
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::Env;
-use crate::config::{Effective, InvalidConfig, Reread, Written};
-use crate::keys::Key;
 use crate::metrics::single;
 use crate::server_state::ServerState;
 use crate::transport::Follower;
@@ -278,7 +277,7 @@ impl Collector for Told {
         for (name, help, value) in [
             (
                 "config_generation",
-                "1 from the start, and one more for each changed configuration that was taken up",
+                "1 from the start, and one more for each file that was taken up, changed or not",
                 self.0.generation(),
             ),
             (

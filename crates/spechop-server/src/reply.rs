@@ -1,8 +1,8 @@
 //! From the agent to the wire: reports and trace events become protobuf messages.
 //!
 //! Texts from outside are cut to a length, so that an answer has one: at most 10,000 passages
-//! ([`EVIDENCE_MAX`], which the configuration must keep to) of 9 KiB and 1,024 hops of 17 KiB. That is
-//! less than [`wire::ANSWER_BYTES_MAX`], which clients take.
+//! ([`spechop_config::EVIDENCE_MAX`], which a configuration keeps to) of 9 KiB and 1,024 hops of 17 KiB.
+//! That is less than [`wire::ANSWER_BYTES_MAX`], which clients take.
 
 mod cost;
 mod cut;
@@ -10,6 +10,7 @@ mod cut;
 use spechop_agent::{
     Confidence, HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,
 };
+use spechop_config::{InjectedLatency, SpeculatorKind};
 use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::{Choice, Interval};
@@ -21,17 +22,14 @@ use spechop_verifier::Verdict;
 pub(crate) use self::cost::refusals;
 use self::cost::{activities, refusal, refused, usage};
 use self::cut::cut;
-use crate::config::{InjectedLatency, SpeculatorKind};
 
-/// The most passages of all hops of an answer together.
-pub(crate) const EVIDENCE_MAX: usize = 10_000;
 /// The most bytes of a passage's text: all that a language model is ever shown of it.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 /// The most bytes of a passage's identifier, and of its title.
 const NAME_BYTES_MAX: usize = 512;
 /// The most bytes of a passage's address.
 const URL_BYTES_MAX: usize = 2 << 10;
-/// The most bytes of a question, an answer or a guess: as much as a client may ask.
+/// The most bytes of a question, an answer, a guess or a failure's reason: as much as a client may ask.
 const WORDS_BYTES_MAX: usize = 4 << 10;
 
 /// An answer of less is withheld.
@@ -244,7 +242,7 @@ fn kind(kind: &TraceKind) -> Event {
         }),
         TraceKind::Failed { stage: at, reason } => Event::Failed(wire::Failed {
             stage: stage(*at).into(),
-            reason: reason.clone(),
+            reason: words(reason),
         }),
     }
 }
@@ -366,8 +364,8 @@ pub(crate) fn stage(stage: Stage) -> wire::Stage {
     }
 }
 
-/// A question, an answer or a guess.
-fn words(text: &str) -> String {
+/// A question, an answer, a guess, or why something failed.
+pub(crate) fn words(text: &str) -> String {
     cut(text, WORDS_BYTES_MAX)
 }
 
@@ -377,6 +375,7 @@ mod tests {
     use std::time::Duration;
 
     use prost::Message;
+    use spechop_config::EVIDENCE_MAX;
     use spechop_types::SubQuestion;
 
     use super::*;
@@ -425,6 +424,19 @@ mod tests {
             right_guess: Some(u32::MAX),
             ..hop
         }
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_cut() {
+        let failed = kind(&TraceKind::Failed {
+            stage: Stage::Target,
+            reason: "é".repeat(1 << 20),
+        });
+        let Event::Failed(failed) = failed else {
+            panic!("{failed:?}");
+        };
+        assert!(failed.reason.len() <= WORDS_BYTES_MAX);
+        assert!(failed.reason.ends_with(cut::MARK));
     }
 
     #[test]

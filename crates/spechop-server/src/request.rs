@@ -4,16 +4,15 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use spechop_agent::Settings;
+use spechop_config::{DRAFTS_MAX, Free, Questions, SpeculatorKind};
 use spechop_proto::AskRequest;
 use spechop_proto::json::WrongField;
 use spechop_types::{AnswerOptions, Budget, K, Money, Owned, Question, Tenant};
 use tokio::time::Instant;
 use tonic_types::FieldViolation;
 
-use crate::config::{DRAFTS_MAX, Questions, SpeculatorKind};
 use crate::questions::QuestionId;
 use crate::status::AskError;
-use crate::tuning::Free;
 
 /// A request that can be answered.
 #[derive(Debug)]

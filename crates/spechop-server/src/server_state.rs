@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use spechop_agent::Settings;
+use spechop_config::{Config, Free, SpeculatorKind};
 use spechop_ports::SharedCells;
 use spechop_redis::{RedisCells, RedisOptions};
 use spechop_types::{AnswerOptions, Budget, Money, Tenant, ms, with_causes};
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::accounts::{Accounts, Hold, Shared};
 use crate::audit::Audits;
-use crate::config::{Config, SpeculatorKind};
 use crate::drafts::SharedDrafts;
 use crate::metrics::Metrics;
 use crate::places::{Places, Room};
@@ -29,7 +29,7 @@ use crate::spans::Spans;
 use crate::sparingly::Sparingly;
 use crate::status::AskError;
 use crate::toolbox::Toolbox;
-use crate::tuning::{Free, TuningOf, Tunings};
+use crate::tuning::{TuningOf, Tunings};
 
 /// What all questions and doors share.
 pub(crate) struct ServerState {

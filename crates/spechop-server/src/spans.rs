@@ -22,13 +22,13 @@ mod story;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use spechop_agent::{Journal, Settings, TraceEvent, Width};
+use spechop_agent::{CallNote, Journal, Settings, TraceEvent, Width};
+use spechop_config::{Otlp, SpeculatorKind};
 use spechop_types::{TraceContext, TraceId};
 use tokio::time::Instant;
 
-use crate::config::{Otlp, SpeculatorKind};
 use crate::outcome::Outcome;
 pub(crate) use exporter::{Exporter, InvalidReceiver};
 pub(crate) use queue::{Queue, SpanCounts};
@@ -70,6 +70,9 @@ pub(crate) struct Record {
     journal: Journal,
     began: SystemTime,
     since: Instant,
+    /// How long the question was under way before its agent began, whose calls count from then on.
+    before: Duration,
+    rewriting: Option<CallNote>,
     width: Width,
     speculator: SpeculatorKind,
     marks: Marks,
@@ -130,6 +133,8 @@ impl Spans {
                 journal,
                 began: SystemTime::now(),
                 since: Instant::now(),
+                before: Duration::ZERO,
+                rewriting: None,
                 width: settings.width,
                 speculator,
                 marks: Marks::default(),
@@ -169,9 +174,24 @@ impl Pace {
 }
 
 impl Record {
-    /// Notes what happens.
+    /// The agent begins now, so long after the question.
+    pub(crate) fn agent_begins(&mut self, before: Duration) {
+        self.before = before;
+    }
+
+    /// Before the agent began, this call put a conversation into the question, from its beginning on.
+    pub(crate) fn rewritten(&mut self, call: CallNote) {
+        self.rewriting = Some(call);
+    }
+
+    /// Notes what happens, at a time that counts from the beginning of the question.
     pub(crate) fn hear(&mut self, event: &TraceEvent) {
         self.marks.hear(event);
+    }
+
+    /// The answer is the fallback's, and stands on nothing before it.
+    pub(crate) fn answered_by_fallback(&mut self) {
+        self.marks.answered_by_fallback();
     }
 
     /// The question has ended so.
@@ -181,6 +201,11 @@ impl Record {
 
     fn tell(&mut self, outcome: Outcome) {
         self.is_over = true;
+        let mut notes = self.journal.take();
+        for call in &mut notes.calls {
+            call.began = call.began.saturating_add(self.before);
+            call.ended = call.ended.saturating_add(self.before);
+        }
         let story = Story {
             context: self.context.clone(),
             parent: self.parent.take(),
@@ -190,7 +215,8 @@ impl Record {
             width: self.width,
             speculator: self.speculator,
             marks: std::mem::take(&mut self.marks),
-            notes: self.journal.take(),
+            notes,
+            rewriting: self.rewriting.take(),
         };
         self.queue.offer(story);
     }

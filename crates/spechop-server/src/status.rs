@@ -381,7 +381,7 @@ impl From<&FindError> for Status {
     fn from(error: &FindError) -> Self {
         match error {
             FindError::Ask(error) => error.into(),
-            FindError::Busy { .. } => Self::with_error_details(
+            FindError::Busy { .. } | FindError::TenantBusy { .. } => Self::with_error_details(
                 Code::ResourceExhausted,
                 with_causes(error),
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),

@@ -5,13 +5,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 use spechop_agent::Ports;
+use spechop_config::{Config, SpeculatorKind};
 use spechop_ports::{
     DraftWriter, Encoder, Passages, Planner, Reader, Retriever, Rewriter, Speculator, Vitals,
 };
 use spechop_sched::{Backend, Cores};
 use spechop_store::IndexPassages;
 
-use crate::config::{self, Config, SpeculatorKind};
 use crate::cores::Load;
 use crate::drafts;
 use crate::hot::{HotSubset, Traffic};
@@ -188,7 +188,7 @@ impl Toolbox {
 fn traffic(config: &Config) -> Option<Arc<Traffic>> {
     let is_web = matches!(
         config.target,
-        config::Target::Web(_) | config::Target::Mcp(_)
+        spechop_config::Target::Web(_) | spechop_config::Target::Mcp(_)
     );
     let traffic = Traffic::of(&config.speculator.hot.tenants);
     traffic.filter(|_| !is_web).map(Arc::new)

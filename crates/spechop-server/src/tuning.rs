@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use spechop_agent::{HopReport, Report, Width};
+use spechop_config::SpeculatorKind;
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, mentioned};
 use spechop_theory::{CallRate, Choice, Stages, Tuner, TunerOptions};
 use spechop_types::{Chance, Owned, OwnedCache, Tenant, ms};
 
-use crate::config::SpeculatorKind;
-pub(crate) use choose::{Ahead, Drafted, Drafts, Free};
+pub(crate) use choose::{Ahead, Drafted, Drafts};
 pub(crate) use keeper::Keeper;
 use kept::{HOPS_KEPT, KeptSpeculator, last_questions};
 

@@ -44,6 +44,7 @@ mod tests {
     use std::path::PathBuf;
     use std::pin::pin;
 
+    use spechop_config::Config;
     use spechop_testkit::Script;
     use tonic::Request;
     use tonic_health::pb::HealthCheckRequest;
@@ -52,7 +53,6 @@ mod tests {
     use tonic_health::server::HealthService;
 
     use super::*;
-    use crate::config::Config;
     use crate::readiness::role;
     use crate::server_state::scripted::state;
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use spechop_config::{Target, Web};
 use spechop_ports::{Encoder, Retriever, SearchProvider};
 use spechop_web::page::{HttpPageReader, PageReader};
 use spechop_web::search::{Breaker, Chain};
 use spechop_web::{HttpRetriever, KeptPages, KeptSearches, WebRetriever};
 
 use crate::backends::{Backends, LookUp};
-use crate::config::{Target, Web};
 use crate::toolbox::OpenError;
 
 /// Who looks up; `None` if the index does. What may not be called ahead of need is noted in the rules.

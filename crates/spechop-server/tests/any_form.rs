@@ -126,6 +126,28 @@ async fn a_chat_is_told_that_it_begins_anew() {
     }
 }
 
+/// So is a client of MCP, between the hops.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_mcp_is_told_that_it_begins_anew() {
+    let server = server(0.001, Some("Hello!")).await;
+    let call = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {
+            "name": "ask", "arguments": { "question": "q" }, "_meta": { "progressToken": "p" },
+        },
+    });
+    let request = client().post(url(&server, "/mcp"));
+    let request = request.header("accept", "application/json, text/event-stream");
+    let text = request.json(&call).send().await.unwrap().text().await;
+    let text = text.unwrap();
+    let messages = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let messages = messages.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let said = messages.filter_map(|said| said["params"]["message"].as_str().map(str::to_owned));
+    let said: Vec<_> = said.collect();
+    assert_eq!(said.len(), 4, "three hops and a remark: {said:?}");
+    assert!(said[2].ends_with("the fallback begins anew."), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_the_planner_knows_is_not_handed_over() {
     let server = server(0.99, Some("Hello!")).await;

@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use crate::support::{Server, endless, eventually, is_own_timer, question};
+use spechop_config::Env;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, CancelRequest, FinishNowRequest};
-use spechop_server::Env;
 use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;

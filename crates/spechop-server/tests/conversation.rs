@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::over_http::{client, url};
+use crate::receiver::{Manner, Receiver, hex};
 use crate::support::{Server, bare, config};
 use serde_json::{Value, json};
 use spechop_llm::{Endpoint, LlmRewriter, OpenAiModel};
@@ -120,6 +121,43 @@ async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     assert_eq!((segments.started, segments.wasted), (3, 0));
 }
 
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// Has a conversation as a part of that trace. For which span was the endpoint asked?
+async fn heard(server: &Server, endpoint: &MockServer) -> String {
+    let request = client().post(url(server, "/v1/chat/completions"));
+    let request = request.header("traceparent", PARENT);
+    let body = json!({ "messages": conversation() });
+    let response = request.json(&body).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let requests = endpoint.received_requests().await.unwrap();
+    let heard = &requests[0].headers["traceparent"];
+    heard.to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_endpoint_hears_of_the_callers_trace() {
+    let endpoint = endpoint(says("Where was Andrei Tarkovsky born?")).await;
+    let server = server(&endpoint, "").await;
+    assert_eq!(heard(&server, &endpoint).await, PARENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_call_has_a_span_of_its_own() {
+    let receiver = Receiver::start(Manner::Takes).await;
+    let toml = format!("[otlp]\nendpoint = \"{}\"\n", receiver.endpoint());
+    let endpoint = endpoint(says("Where was Andrei Tarkovsky born?")).await;
+    let mut server = server(&endpoint, &toml).await;
+    let heard = heard(&server, &endpoint).await;
+    server.shut_down();
+    server.ended().await.unwrap();
+    let spans = receiver.trace(&PARENT[3..35]);
+    let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let (question, rewriting) = (named("question"), named("rewriting"));
+    assert_eq!(rewriting.parent_span_id, question.span_id);
+    assert_eq!(heard[36..52], hex(&rewriting.span_id));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_needs_nothing_is_asked_as_it_is() {
     let endpoint = endpoint(says("And where was he born?")).await;
@@ -167,5 +205,43 @@ async fn whoever_hangs_up_meanwhile_leaves_nothing_behind() {
     crate::support::eventually(|| server.gauges.questions_open() == 1).await;
     waits.shutdown().await;
     crate::support::eventually(|| server.gauges.questions_open() == 0).await;
+    server.is_idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_lets_it_go_on_finds_the_answer() {
+    let answer = says("Where was Andrei Tarkovsky born?").set_delay(Duration::from_millis(500));
+    let endpoint = endpoint(answer).await;
+    let server = server(&endpoint, "").await;
+    let ours = json!({ "question_id": "mine", "linger_ms": 20_000, "options": { "k": 1 } });
+    let request = client().post(url(&server, "/v1/chat/completions"));
+    let request = request.json(&json!({ "messages": conversation(), "spechop": ours }));
+    let mut waits = tokio::task::JoinSet::new();
+    waits.spawn(request.send());
+    while endpoint.received_requests().await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    waits.shutdown().await;
+    crate::support::eventually(|| server.gauges.connections_open() == 0).await;
+    let answer = client().get(url(&server, "/v1/questions/mine/answer"));
+    let answer = answer.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let answer: AskResponse = spechop_proto::json::read(&answer.bytes().await.unwrap()).unwrap();
+    assert_eq!(answer.answer, "so fact 0");
+}
+
+/// Proxies and clients give up on a response of which nothing comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_begins_before_its_question_is_complete() {
+    let answer = says("Where?").set_delay(Duration::from_secs(3600));
+    let endpoint = endpoint(answer).await;
+    let server = server(&endpoint, "").await;
+    let request = client().post(url(&server, "/v1/chat/completions"));
+    let request = request.json(&json!({ "messages": conversation(), "stream": true }));
+    let mut response = request.send().await.unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"data: {"), "{first:?}");
+    assert_eq!(server.gauges.questions_open(), 1);
+    drop(response);
     server.is_idle().await;
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::support::{bare, config, question};
+use spechop_config::SpeculatorKind;
 use spechop_ports::{Retriever, Vitals};
 use spechop_proto::AskRequest;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_server::config::SpeculatorKind;
 use spechop_server::{App, Bare, ServeError, Toolbox};
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};

@@ -342,4 +342,20 @@ async fn the_description_fits_what_is_served() {
     served.sort();
     named.sort();
     assert_eq!(served, named);
+    // So is what is said of a name that no question can have.
+    let long = "x".repeat(1000);
+    let of_questions = paths
+        .iter()
+        .filter(|(path, _)| path.starts_with("/v1/questions/"));
+    for (path, methods) in of_questions {
+        for (method, described) in methods.as_object().unwrap() {
+            let method: reqwest::Method = method.to_uppercase().parse().unwrap();
+            let address = url(&server, &path.replace("{id}", &long));
+            let response = client().request(method, address).send().await.unwrap();
+            let status = response.status();
+            assert!(status.is_client_error(), "{path}: {status}");
+            let described = &described["responses"][status.as_str()];
+            assert!(described.is_object(), "{path}: {status}");
+        }
+    }
 }

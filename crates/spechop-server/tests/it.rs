@@ -35,6 +35,7 @@ mod pki;
 #[path = "support/receiver.rs"]
 mod receiver;
 mod reload;
+mod reload_callers;
 mod resume;
 mod retrieve;
 mod secrets;

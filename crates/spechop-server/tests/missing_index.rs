@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::{Server, bare, home, options, question};
-use spechop_server::Env;
-use spechop_server::config::{Config, InvalidConfig, SpeculatorKind, Written};
+use spechop_config::{Config, Env, InvalidConfig, SpeculatorKind, Written};
 use spechop_testkit::{Script, ScriptedPorts};
 use tempfile::TempDir;
 use tonic::Code;

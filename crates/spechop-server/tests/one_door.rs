@@ -59,6 +59,7 @@ fn protobuf_types_stay_at_the_wire() {
         below,
         [
             "admission.rs",
+            "admission/resolve/tests.rs",
             "app.rs",
             "audit/tests.rs",
             "events.rs",

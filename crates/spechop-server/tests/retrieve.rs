@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Server, bare, config, eventually, question};
+use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, contract};
 use spechop_proto::AskResponse;
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Chance, Stage, Tenant};
+use spechop_types::{Chance, Passage, Stage, Tenant};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -107,6 +109,35 @@ async fn one_server_holds_the_index_and_another_answers() {
     };
     assert_eq!(said(together), said(alone));
     assert!(holder.look_ups().await >= 3);
+}
+
+/// Finds nothing, and notes for which span it was asked.
+#[derive(Default)]
+struct Overheard(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Retriever for Overheard {
+    async fn retrieve(&self, call: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+        let parent = call.trace_headers().next().map(|(_, value)| value);
+        self.0.lock().extend(parent);
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_asked_in_turn_hears_of_the_callers_trace() {
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let ports = ScriptedPorts::new(Script::instant(1));
+    let overheard = Arc::new(Overheard::default());
+    let parts = Bare {
+        retriever: overheard.clone(),
+        ..bare(&ports)
+    };
+    let server = Server::with(ports, parts, config(ON)).await;
+    let head = format!("traceparent: {PARENT}\r\n");
+    let (status, answer) = retrieve(&server, &head, r#"{"queries":["a"]}"#).await;
+    assert_eq!((status, &answer["result"]), (200, &json!([[]])));
+    assert_eq!(*overheard.0.lock(), [PARENT]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,6 +299,20 @@ async fn a_tenant_pays_for_its_look_ups() {
     assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
 }
 
+/// Asks for this, and does not wait for the answer.
+async fn begin(server: &Server, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let mut waits = TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    waits.write_all(request.as_bytes()).await.unwrap();
+    eventually(|| server.ports.live() == 1).await;
+    waits
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
     let mut script = Script::instant(2);
@@ -281,15 +326,7 @@ async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
     assert_eq!(answer["code"], "UNAVAILABLE");
 
     // The other one takes an hour.
-    let body = lasts.to_string();
-    let mut waits = TcpStream::connect(server.address).await.unwrap();
-    let request = format!(
-        "POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    waits.write_all(request.as_bytes()).await.unwrap();
-    eventually(|| server.ports.live() == 1).await;
+    let waits = begin(&server, &lasts).await;
     let (status, answer) = retrieve(&server, "", r#"{"queries":["a"]}"#).await;
     assert_eq!(status, 429, "{answer}");
     assert!(
@@ -299,9 +336,35 @@ async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
             .starts_with("1 requests are being answered")
     );
     assert_eq!(answer["retry_after_ms"], 1000);
-    // Whoever hangs up makes room.
+    // Whoever hangs up makes room, and is counted.
     drop(waits);
     eventually(|| server.ports.live() == 0).await;
+    let cancelled = "spechop_retrievals_total{outcome=\"cancelled\"}";
+    while server.metric(cancelled).await == 0 {
+        tokio::task::yield_now().await;
+    }
     let (status, _) = retrieve(&server, "", r#"{"queries":["a"]}"#).await;
     assert_eq!(status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_all_its_places_hears_so_and_others_have_theirs() {
+    let mut script = Script::instant(1);
+    script.hops[0].target = Duration::from_secs(3600);
+    let lasts = json!({ "queries": [script.hops[0].ask] });
+    let limits = "questions_max = 3\n[tenant]\nquestions_max = 1\n";
+    let server = Server::of(script, config(&format!("{ON}{limits}"))).await;
+    let _waits = begin(&server, &lasts).await;
+    let soon = r#"{"queries":["a"]}"#;
+    let (status, answer) = retrieve(&server, "", soon).await;
+    assert_eq!(status, 429, "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("1 requests of this tenant are being answered"),
+        "{message}"
+    );
+    let counted = "spechop_retrievals_total{outcome=\"tenant_busy\"}";
+    assert_eq!(server.metric(counted).await, 1);
+    let other = "spechop-tenant: other\r\n";
+    assert_eq!(retrieve(&server, other, soon).await.0, 200);
 }

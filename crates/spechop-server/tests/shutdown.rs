@@ -2,15 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+use std::future::pending;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{Server, endless, eventually, long, question, unread};
+use crate::support::{Server, apart, bare, config, endless, eventually, long, question, unread};
+use async_trait::async_trait;
+use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
 use spechop_proto::AskResponse;
 use spechop_proto::ask_event::Event;
+use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_testkit::Script;
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -231,4 +238,60 @@ async fn the_end_under_load_loses_no_committed_hop() {
         drop((clients, server));
         eventually(|| tasks() <= before).await;
     }
+}
+
+/// Entries of a memory that never answer.
+struct Silent;
+
+#[async_trait]
+impl SharedEntries for Silent {
+    async fn find(
+        &self,
+        _: &Call,
+        _: &Owned<Arc<str>>,
+    ) -> Result<Option<(Remembered, Version)>, PortError> {
+        pending().await
+    }
+
+    async fn near(
+        &self,
+        _: &Call,
+        _: &Tenant,
+        _: &[i8],
+        _: f32,
+        _: NonZeroUsize,
+    ) -> Result<Vec<(f32, Remembered)>, PortError> {
+        pending().await
+    }
+
+    async fn replace(
+        &self,
+        _: &Call,
+        _: &Owned<Arc<str>>,
+        _: &Remembered,
+        _: Option<&Version>,
+    ) -> Result<bool, PortError> {
+        pending().await
+    }
+
+    async fn trim(&self, _: &Call, _: NonZeroUsize) -> Result<u64, PortError> {
+        pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_keeps_what_servers_share_does_not_hold_it_up() {
+    let config = config("");
+    let ports = ScriptedPorts::new(Script::instant(3));
+    let toolbox = Toolbox::of(bare(&ports), &config);
+    let toolbox = toolbox.sharing(Arc::new(Silent), Arc::new(apart()), &config);
+    let mut server = Server::over(ports, toolbox, config).await;
+    // Of three hops two wait still to be written.
+    let asked = question().with(|asked| asked.width = Some(Width::K(1)));
+    server.ask(asked).await.unwrap();
+    server.shut_down();
+    timeout(PATIENCE, server.ended())
+        .await
+        .expect("it ends")
+        .unwrap();
 }

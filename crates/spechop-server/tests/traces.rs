@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::over_http::{client, url};
 use crate::receiver::{Manner, Receiver};
-use crate::support::{Server, question};
+use crate::support::{Server, endless, eventually, question};
 use futures::future::join_all;
 use serde_json::json;
+use spechop_proto::AskRequest;
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -96,6 +97,29 @@ async fn a_question_of_any_door_becomes_part_of_its_callers_trace() {
     assert_eq!(receiver.trace(&traces[0])[0].trace_state, "vendor=1");
     assert_eq!(receiver.keys(), ["s3cret"]);
     assert_eq!(receiver.services(), ["spechop"]);
+}
+
+/// Its client has gone away, and no connection holds the server up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_follows_is_told_of_at_the_end() {
+    let receiver = Receiver::start(Manner::Takes).await;
+    let server = Server::configured(endless(), &otlp(&receiver.endpoint())).await;
+    let mut request = Request::new(AskRequest {
+        linger_ms: 60_000,
+        ..question()
+    });
+    let value = parent(TRACE).parse().unwrap();
+    request.metadata_mut().insert("traceparent", value);
+    let mut client = server.client().await;
+    drop(client.ask_stream(request).await.unwrap());
+    drop(client);
+    eventually(|| server.gauges.connections_open() == 0).await;
+    assert_eq!(server.gauges.questions_open(), 1);
+    end(server).await;
+    let spans = receiver.trace(TRACE);
+    let question = spans.iter().find(|span| span.name == "question").unwrap();
+    let status = question.status.as_ref().unwrap();
+    assert_eq!(status.message, "shutting_down");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,10 +20,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use spechop_config::Allowance;
 use spechop_types::{Tenant, whole_ms};
 use tokio::time::Instant;
-
-use super::Allowance;
 
 /// The part of the rest that a question without a budget of its own gets: one of so many.
 const SHARE: u64 = 4;
@@ -148,7 +147,7 @@ impl Book {
         let joins = (elsewhere.since).is_some_and(|since| self.join(&mut account, since, now));
         let mut limits = wanted;
         let mut aside = Amounts::default();
-        for (at, most) in self.allowance.limits().into_iter().enumerate() {
+        for (at, most) in limits_of(&self.allowance).into_iter().enumerate() {
             let Some(most) = most else { continue };
             if wanted[at] == Some(0) {
                 continue;
@@ -194,7 +193,7 @@ impl Book {
         aside: Amounts,
         spent: Amounts,
     ) {
-        let limits = self.allowance.limits();
+        let limits = limits_of(&self.allowance);
         let Entry::Occupied(mut entry) = self.accounts.entry(tenant.clone()) else {
             return;
         };
@@ -273,7 +272,7 @@ impl Book {
     /// than the allowance.
     fn fits(&self, account: &Account, now: Amounts) -> bool {
         let sums = account.spent.0.into_iter().zip(account.aside.0);
-        let limits = self.allowance.limits().into_iter().zip(now.0);
+        let limits = limits_of(&self.allowance).into_iter().zip(now.0);
         sums.zip(limits).all(|((spent, aside), (most, now))| {
             now == 0 || most.is_none_or(|most| spent.saturating_add(aside) <= most)
         })
@@ -313,11 +312,10 @@ impl Account {
     }
 }
 
-impl Allowance {
-    fn limits(&self) -> [Option<u64>; 4] {
-        let (time, money) = (self.time.map(whole_ms), self.money.map(|money| money.0));
-        [time, self.target_calls, self.tokens, money]
-    }
+fn limits_of(allowance: &Allowance) -> [Option<u64>; 4] {
+    let money = allowance.money.map(|money| money.0);
+    let time = allowance.time.map(whole_ms);
+    [time, allowance.target_calls, allowance.tokens, money]
 }
 
 impl Amounts {

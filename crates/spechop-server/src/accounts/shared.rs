@@ -183,11 +183,12 @@ impl Shared {
         }
     }
 
-    /// Writes every row once more.
+    /// Writes what is due, since there may be no time for more, and then every row once more.
     pub(super) async fn save(&self, book: &Mutex<Book>) {
+        let is_written = self.write(book).await;
         let all: Vec<_> = self.heard.lock().keys().cloned().collect();
         self.due.lock().extend(all);
-        if !self.write(book).await {
+        if !(is_written && self.write(book).await) {
             tracing::warn!("what tenants have spent here could not all be shared");
         }
     }

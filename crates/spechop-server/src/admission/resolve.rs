@@ -6,15 +6,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Cost, Usage};
+use spechop_agent::{CallEnd, CallNote, Cost, Usage};
 use spechop_ports::{Call, Lane, RewriteRequest, Turn};
-use spechop_types::{Chance, Price, Question, Tokens, with_causes};
+use spechop_types::{BranchId, Chance, Price, Question, Stage, Tokens, with_causes};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::Admitted;
 
 /// The longest that a client waits before its question begins.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The number of its span. Those of the agent's calls count from 1.
+const NUMBER: u64 = 0;
+
+/// What was said before a question.
+pub(super) struct Conversation {
+    turns: Vec<Turn>,
+    /// Hears what became of it.
+    told: oneshot::Sender<Resolved>,
+}
 
 /// What became of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +54,28 @@ struct Ended {
     took: Duration,
     /// As its engine has counted them.
     tokens: Tokens,
-    was_of_use: bool,
+    end: CallEnd,
 }
 
 impl Admitted {
-    /// Puts into the question what was said before it, if a language model is there that can.
-    pub(crate) async fn resolve(&mut self, turns: Vec<Turn>) -> Resolved {
+    /// The question comes after these turns, oldest first. Before it is answered, what they say is put into it;
+    /// what became of that is told then.
+    pub(crate) fn converse(&mut self, turns: Vec<Turn>) -> oneshot::Receiver<Resolved> {
+        let (told, resolved) = oneshot::channel();
+        self.conversation = Some(Conversation { turns, told });
+        resolved
+    }
+
+    /// Puts into the question what was said before it.
+    pub(super) async fn resolve(&mut self, conversation: Conversation) {
+        let Conversation { turns, told } = conversation;
+        let resolved = self.rewritten(turns).await;
+        // Whoever asks may have gone away.
+        let _ = told.send(resolved);
+    }
+
+    /// If a language model is there that can.
+    async fn rewritten(&mut self, turns: Vec<Turn>) -> Resolved {
         let Some(rewriter) = self.state.toolbox.rewriter.clone() else {
             return Resolved::Unable;
         };
@@ -59,6 +85,17 @@ impl Admitted {
             Lane::Authoritative,
             Chance::CERTAIN,
         );
+        // As for the agent's calls: the endpoint hears of its span, and quiescence waits for its end.
+        let trace = settings.trace.as_ref();
+        let trace = trace.map(|trace| match settings.journal {
+            Some(_) => trace.child(NUMBER),
+            None => trace.clone(),
+        });
+        let call = call.with(settings.wishes).traced(trace);
+        let call = match &settings.life {
+            Some(life) => call.within(life.clone()),
+            None => call,
+        };
         let began = Instant::now();
         let limits = [
             Some(began + settings.limits.segment.min(PATIENCE)),
@@ -77,23 +114,26 @@ impl Admitted {
             turns,
             question: self.asked.question.as_str().into(),
         };
-        let work = timeout_at(until, rewriter.rewrite(&call, request));
-        let rewritten = tokio::select! {
+        let (rewritten, end) = tokio::select! {
             biased;
-            // The question will end with that, and say so.
-            () = self.state.phases.closed.cancelled() => return Resolved::Unable,
-            () = self.opened.question.cancel.cancelled() => return Resolved::Unable,
-            rewritten = work => rewritten,
+            rewritten = timeout_at(until, rewriter.rewrite(&call, request)) => match rewritten {
+                Ok(Ok(rewritten)) => (Ok(rewritten), CallEnd::Done),
+                Ok(Err(error)) => (Err(with_causes(&error)), CallEnd::Failed),
+                Err(_) => {
+                    let took = began.elapsed().as_secs_f64();
+                    (Err(format!("it took longer than {took:.1} s")), CallEnd::TimedOut)
+                }
+            },
+            () = settings.finish_asked() => {
+                (Err("the answer was wanted at once".to_owned()), CallEnd::Dropped)
+            }
         };
-        let counted = match &rewritten {
-            Ok(Ok(rewritten)) => rewritten.tokens,
-            Ok(Err(_)) | Err(_) => Tokens::default(),
-        };
-        let tokens = counted.max(call.spent());
+        let counted = rewritten.as_ref().map(|rewritten| rewritten.tokens);
+        let tokens = counted.unwrap_or_default().max(call.spent());
         rewriting.ended = Some(Ended {
             took: began.elapsed(),
             tokens,
-            was_of_use: matches!(rewritten, Ok(Ok(_))),
+            end,
         });
         let cost = rewriting.cost();
         let budget = &mut self.asked.settings.budget;
@@ -103,14 +143,8 @@ impl Admitted {
             .map(|most| most.saturating_sub(tokens.total()));
         budget.money = budget.money.map(|money| money.minus(cost.money));
         let question = match rewritten {
-            Ok(Ok(rewritten)) => rewritten.question,
-            Ok(Err(error)) => return failed(with_causes(&error)),
-            Err(_) => {
-                return failed(format!(
-                    "it took longer than {:.1} s",
-                    cost.time.as_secs_f64()
-                ));
-            }
+            Ok(rewritten) => rewritten.question,
+            Err(reason) => return failed(reason),
         };
         match Question::new(&question) {
             Ok(question) if question == self.asked.question => Resolved::Complete,
@@ -141,7 +175,7 @@ impl Rewriting {
     /// Adds it to the segments: the generator has written.
     pub(super) fn charge(&self, usage: &mut Usage) {
         match self.ended {
-            Some(ended) if ended.was_of_use => usage.segments.add(self.cost()),
+            Some(ended) if ended.end == CallEnd::Done => usage.segments.add(self.cost()),
             _ => self.charge_wasted(usage),
         }
     }
@@ -151,9 +185,33 @@ impl Rewriting {
         usage.segments.add_wasted(self.cost());
     }
 
+    /// What is noted for its span. It is of no branch, and its times count from its own beginning.
+    pub(super) fn note(&self) -> CallNote {
+        let end = self.ended.map(|ended| ended.end);
+        CallNote {
+            number: NUMBER,
+            stage: Stage::Segment,
+            lookup: None,
+            branch: BranchId(0),
+            hop: 0,
+            began: Duration::ZERO,
+            ended: self.took(),
+            was_speculative: false,
+            is_needed: true,
+            was_kept: self.call.was_kept(),
+            tokens: self.tokens(),
+            activities: self.call.activities(),
+            end: end.unwrap_or(CallEnd::Dropped),
+        }
+    }
+
+    fn tokens(&self) -> Tokens {
+        let counted = self.ended.map(|ended| ended.tokens);
+        counted.unwrap_or_else(|| self.call.spent())
+    }
+
     fn cost(&self) -> Cost {
-        let tokens = self.ended.map(|ended| ended.tokens);
-        let tokens = tokens.unwrap_or_else(|| self.call.spent());
+        let tokens = self.tokens();
         Cost {
             tokens,
             time: self.took(),
@@ -162,3 +220,6 @@ impl Rewriting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,11 +34,8 @@ impl Admission {
         let mut wait = Wait::begins(&self.state.metrics.questions);
         let longest = self.state.config().server.queue;
         // A question that has used its time up in line would have no answer worth the place.
-        let longest = settings
-            .budget
-            .time
-            .map_or(longest, |time| longest.min(time));
-        let until = wait.began + longest;
+        let its_time = settings.budget.time.filter(|time| *time < longest);
+        let until = wait.began + its_time.unwrap_or(longest);
         let deadline = settings.deadline.filter(|deadline| *deadline <= until);
         tokio::select! {
             biased;
@@ -68,8 +65,12 @@ impl Admission {
                 }
                 None => {
                     wait.end = WaitEnd::TimedOut;
-                    let too_long = InVain::TooLong(wait.began.elapsed());
-                    Err(waiting.why().told(&settings.tenant, too_long))
+                    let waited = wait.began.elapsed();
+                    let in_vain = match its_time {
+                        Some(_) => InVain::OutOfTime(waited),
+                        None => InVain::TooLong(waited),
+                    };
+                    Err(waiting.why().told(&settings.tenant, in_vain))
                 }
             },
         }

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_agent::Width;
+use spechop_config::{DRAFTS_MAX, Free, SpeculatorKind};
 use spechop_proto as wire;
 use spechop_proto::json::WrongField;
 use spechop_sim::{Rules, WhatIf, what_if_while};
@@ -15,13 +16,12 @@ use tonic_types::FieldViolation;
 
 use crate::audit::Findings;
 use crate::caller::caller;
-use crate::config::{DRAFTS_MAX, SpeculatorKind};
 use crate::reload::unix_seconds;
 use crate::reply;
 use crate::request::others;
 use crate::server_state::ServerState;
 use crate::status::AdminError;
-use crate::tuning::{Free, Known, Members};
+use crate::tuning::{Known, Members};
 
 /// The values of k that `WhatIf` tries if the request names none.
 const KS: [u32; 6] = [1, 2, 3, 4, 6, 8];
@@ -85,7 +85,7 @@ impl wire::admin_server::Admin for Admin {
         let config = self.state.config();
         let questions = &config.questions;
         let tunings = Arc::clone(&self.state.tunings);
-        let options = said.or(&questions.usual);
+        let options = questions.options(&said, &tenant);
         let mut policy = questions.simulated(&options);
         policy.plan_ahead &= policy.salvages();
         let free = Free::of(&options);

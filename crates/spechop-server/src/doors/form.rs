@@ -98,6 +98,7 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
             ("speculator", name) => options.speculator = Some(name.to_owned()),
             ("verifier", "RULE") => options.verifier = VerifierMode::Rule.into(),
             ("verifier", "EXACT") => options.verifier = VerifierMode::Exact.into(),
+            ("verifier", _) => wrong.push(FieldViolation::new(&*name, "must be RULE or EXACT")),
             ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
             ("target_calls", _) => budget.target_calls = whole(&mut wrong).map(small),
             ("tokens", _) => budget.tokens = whole(&mut wrong),
@@ -226,6 +227,8 @@ fn refused(error: &HttpError) -> Refused<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use spechop_proto::{Confidence, Hop, Observation};
 
     use super::*;
@@ -261,6 +264,23 @@ mod tests {
                 "{error}"
             );
         }
+        let error = read(b"verifier=PAPER").unwrap_err();
+        assert_eq!(error.to_string(), "verifier: must be RULE or EXACT");
+    }
+
+    #[test]
+    fn what_the_page_posts_is_described() {
+        let page = include_str!("../page/index.html");
+        let form = page.split("<form ").nth(1).unwrap();
+        let form = form.split("</form>").next().unwrap();
+        let names = form.split(" name=\"").skip(1);
+        let posted: BTreeSet<_> = names.filter_map(|rest| rest.split('"').next()).collect();
+        let paths: serde_json::Value = serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let content = &paths["paths"]["/ask"]["post"]["requestBody"]["content"];
+        let described = &content["application/x-www-form-urlencoded"]["schema"]["properties"];
+        let described = described.as_object().unwrap().keys();
+        let described: BTreeSet<_> = described.map(String::as_str).collect();
+        assert_eq!(posted, described);
     }
 
     #[test]

@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderName, StatusCode};
-use axum::response::IntoResponse;
 use axum::routing::get;
 
 use super::{House, json_response};
@@ -14,12 +13,10 @@ use crate::admission::Admission;
 use crate::readiness::Readiness;
 use crate::transport::Door;
 
-/// What was true a while ago is of no use.
-const FRESH: [(HeaderName, &str); 1] = [(CACHE_CONTROL, "no-store")];
-
 /// Builds the doors.
 pub(super) fn add_to(house: &mut House, admission: &Admission) {
-    let alive = get(async || (FRESH, "ok\n"));
+    // What was true a while ago is of no use.
+    let alive = get(async || ([(CACHE_CONTROL, "no-store")], "ok\n"));
     house.add(Door::get("/healthz").for_anybody(), alive);
     let state = Arc::clone(admission.state());
     let parts = Readiness::new(&state.config(), state.toolbox.vitals.clone());
@@ -32,7 +29,7 @@ pub(super) fn add_to(house: &mut House, admission: &Admission) {
         };
         // Names and truth values are always JSON.
         let body = serde_json::to_value(&ready).unwrap_or_default();
-        (FRESH, json_response(status, &body)).into_response()
+        json_response(status, &body)
     });
     house.add(Door::get("/readyz").for_anybody(), ready);
 }

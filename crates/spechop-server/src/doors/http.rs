@@ -6,26 +6,22 @@
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use futures::StreamExt;
 use spechop_proto::json::{self, InJson};
 use spechop_proto::{AskEvent, AskRequest};
 use tonic_types::FieldViolation;
 
-use super::House;
+use super::{House, json_text, named};
 use crate::admission::{Admission, Admitted};
 use crate::caller::{Caller, caller};
 use crate::events::{self, Events};
 use crate::sse;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;
-
-/// Of a response, the name of its question.
-const QUESTION_ID: HeaderName = HeaderName::from_static("spechop-question-id");
 
 /// Builds the door.
 pub(super) fn add_to(house: &mut House, admission: &Admission) {
@@ -103,12 +99,12 @@ impl Http {
 
     fn finish(&self, id: &str, head: &Parts) -> Result<Response, HttpError> {
         self.admission.finish_now(id, &caller_of(head)?)?;
-        Ok(json_body("{}".to_owned()))
+        Ok(json_text(StatusCode::OK, "{}".to_owned()))
     }
 
     fn cancel(&self, id: &str, head: &Parts) -> Result<Response, HttpError> {
         self.admission.cancel(id, &caller_of(head)?)?;
-        Ok(json_body("{}".to_owned()))
+        Ok(json_text(StatusCode::OK, "{}".to_owned()))
     }
 }
 
@@ -158,21 +154,5 @@ fn error_frame(error: &AskError) -> String {
 }
 
 fn json_of<M: InJson>(message: &M) -> Result<Response, AskError> {
-    Ok(json_body(json::write(message)?))
-}
-
-fn json_body(text: String) -> Response {
-    let head = [
-        (CONTENT_TYPE, "application/json"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    (head, text).into_response()
-}
-
-/// Tells the client the name of its question, which it may not have given itself.
-fn named(mut response: Response, name: &str) -> Response {
-    if let Ok(name) = HeaderValue::from_str(name) {
-        response.headers_mut().insert(QUESTION_ID, name);
-    }
-    response
+    Ok(json_text(StatusCode::OK, json::write(message)?))
 }

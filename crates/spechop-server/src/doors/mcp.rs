@@ -25,7 +25,7 @@ use spechop_types::{Passage, whole_ms, with_causes};
 
 use crate::admission::Admission;
 use crate::caller::{Caller, caller};
-use crate::doors::worth;
+use crate::doors::{HANDED_OVER, worth};
 use crate::events::Events;
 use crate::finder::{Finder, Told};
 use crate::links::Links;
@@ -190,6 +190,7 @@ fn news(event: AskEvent, caller: &Caller, finder: &Finder) -> Option<News> {
     };
     Some(match event.event? {
         Event::Committed(committed) => News::Committed(tell(committed.hop?)),
+        Event::HandedOver(_) => News::Remark(HANDED_OVER.to_owned()),
         Event::Answer(answer) => News::Answer {
             stop_reason: stop_reason(answer.stop_reason()).to_owned(),
             confidence: answer.confidence.as_ref().map(worth),

@@ -16,9 +16,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path};
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tonic_types::FieldViolation;
@@ -26,7 +25,7 @@ use tonic_types::FieldViolation;
 use self::asked::MODELS;
 use self::completion::Chat;
 use self::embeddings::{EMBEDDERS, Embeddings};
-use super::House;
+use super::{House, json_response};
 use crate::admission::Admission;
 use crate::status::{AskError, ErrorForm, HttpError};
 use crate::transport::Door;
@@ -103,9 +102,5 @@ fn error_body(whose: &AskError) -> Value {
 }
 
 fn json_body(value: &Value) -> Response {
-    let head = [
-        (CONTENT_TYPE, "application/json"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    (StatusCode::OK, head, value.to_string()).into_response()
+    json_response(StatusCode::OK, value)
 }

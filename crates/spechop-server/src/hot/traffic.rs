@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use spechop_config::Questions;
 use spechop_types::{Hop, Owned, OwnedCache, Passage, Tenant, canonical};
 
 use super::kept::Counted;
-use crate::config::Questions;
 
 /// Passages that are counted, those of all tenants together: some ten megabytes at most. The one that
 /// an answer came from least recently is forgotten.

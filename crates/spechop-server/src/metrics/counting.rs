@@ -1,9 +1,9 @@
 //! What is counted of a question, without a server: for the benchmark of what that costs.
 
 use spechop_agent::{Report, TraceEvent, Width};
+use spechop_config::SpeculatorKind;
 
 use super::{Metrics, Occupancy};
-use crate::config::SpeculatorKind;
 
 /// The metrics of questions alone.
 pub struct Counting(Metrics);

@@ -8,11 +8,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use spechop_agent::HopReport;
+use spechop_config::SpeculatorKind;
 use spechop_types::{CommitKind, Stage};
 
 use super::Histograms;
 use super::label::{Busy, Decided, HopKind, Judged, OfStage};
-use crate::config::SpeculatorKind;
 
 /// Seconds of one activity of a hop: from a scan of a small index to a slow page.
 pub(super) const ACTIVITY_BUCKETS: [f64; 12] = [

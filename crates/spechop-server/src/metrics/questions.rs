@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use spechop_agent::{Report, Usage, Width};
+use spechop_config::SpeculatorKind;
 use spechop_types::Stage;
 use tokio::time::Instant;
 
@@ -17,7 +18,6 @@ use super::hops::{ACTIVITY_BUCKETS, HopMetrics};
 use super::label::{Ended, Waited, Who};
 use super::usage::UsageMetrics;
 use super::{Histograms, Occupancy};
-use crate::config::SpeculatorKind;
 use crate::outcome::{Outcome, WaitEnd};
 
 /// Seconds: from a hop on a fast index to the longest question.

@@ -195,6 +195,15 @@ impl Log {
         last.map(|(event, _)| Arc::clone(event))
     }
 
+    /// Bytes that are free once its question is forgotten. Whoever reads holds all of them until it goes away.
+    pub(crate) fn bytes_without_reader(&self) -> usize {
+        let state = self.state.lock();
+        match state.readers.is_empty() {
+            true => state.bytes,
+            false => 0,
+        }
+    }
+
     /// Bytes that it keeps.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {

@@ -91,6 +91,29 @@ async fn the_oldest_leaves_if_there_is_too_much() {
     assert!(questions.find(&id("a", "q3")).is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_holds_is_not_forgotten_in_vain() {
+    // An event has eleven bytes.
+    let questions = Questions::new(Duration::from_secs(60), 40);
+    let names = ["q1", "q2", "q3", "q4"].map(|name| id("a", name));
+    over(&questions, names[0].clone());
+    over(&questions, names[1].clone());
+    let slow = questions.find(&names[0]).unwrap();
+    let reader = slow.log.attach(0).unwrap();
+    over(&questions, names[2].clone());
+    over(&questions, names[3].clone());
+    let is_known = |id: &QuestionId| !is_unknown(&questions, id);
+    // To forget the oldest would have freed nothing, and so would the others have had to go after it.
+    assert_eq!(names.each_ref().map(is_known), [true, false, true, true]);
+    assert_eq!(questions.sizes(), (3, 33));
+    // Without its reader it is the oldest again.
+    slow.log.detach(reader);
+    drop(slow);
+    over(&questions, id("a", "q5"));
+    assert_eq!(names.each_ref().map(is_known), [false, false, true, true]);
+    assert_eq!(questions.sizes(), (3, 33));
+}
+
 #[test]
 fn made_names_differ_and_are_names() {
     let questions = Questions::new(Duration::ZERO, 0);

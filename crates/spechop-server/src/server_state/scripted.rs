@@ -1,10 +1,10 @@
 //! A server's middle over scripted ports: no socket, so that time can stand still.
 
+use spechop_config::{Env, Written};
 use spechop_testkit::{Script, ScriptedPorts, fill_home};
 
 use super::*;
-use crate::config::Written;
-use crate::{Bare, Env};
+use crate::Bare;
 
 /// The state of a server that plays a script with these lines of configuration.
 pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPorts) {

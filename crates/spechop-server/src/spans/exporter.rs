@@ -11,6 +11,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use secrecy::ExposeSecret;
+use spechop_config::Otlp;
 use spechop_ports::retry::Retries;
 use tokio::time::{sleep, timeout};
 use tonic::metadata::{AsciiMetadataValue, MetadataKey, MetadataMap};
@@ -19,7 +20,6 @@ use tonic::{Code, Request, Status};
 
 use super::otlp::{self, BATCH_MAX};
 use super::queue::{Lost, Queue};
-use crate::config::Otlp;
 use crate::sparingly::Sparingly;
 
 /// How long a span waits for others to go with.

@@ -8,11 +8,11 @@ use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use spechop_agent::{CallEnd, CallNote, Notes, Origin, TraceEvent, TraceKind, Width};
+use spechop_config::SpeculatorKind;
 use spechop_types::{Activity, BranchId, CommitKind, LookupId, Stage, TraceContext, ms};
 use spechop_verifier::Verdict;
 
 use super::key::Key;
-use crate::config::SpeculatorKind;
 use crate::outcome::Outcome;
 
 /// Most branches of a question that have spans.
@@ -35,6 +35,8 @@ pub(crate) struct Story {
     pub(crate) speculator: SpeculatorKind,
     pub(crate) marks: Marks,
     pub(crate) notes: Notes,
+    /// The call that put a conversation into it, if one did. It is of no hop and of no branch.
+    pub(crate) rewriting: Option<CallNote>,
 }
 
 /// What happened to the branches of a question.
@@ -43,6 +45,10 @@ pub(crate) struct Marks {
     branches: BTreeMap<BranchId, Branch>,
     /// The hops that they are of.
     hops: BTreeSet<u32>,
+    /// The first branch of the fallback, if the question was handed over.
+    fallback: Option<BranchId>,
+    /// Whether the answer is the fallback's.
+    is_by_fallback: bool,
 }
 
 /// A branch from its first segment to its end.
@@ -84,6 +90,7 @@ impl Marks {
                 }
             }
             TraceKind::HandedOver { .. } => {
+                self.fallback = Some(event.branch);
                 for branch in self.branches.values_mut() {
                     branch.ended.get_or_insert(event.at);
                 }
@@ -100,6 +107,17 @@ impl Marks {
             | TraceKind::NotSpeculated { .. }
             | TraceKind::Failed { .. } => {}
         }
+    }
+
+    /// The answer is the fallback's.
+    pub(crate) fn answered_by_fallback(&mut self) {
+        self.is_by_fallback = true;
+    }
+
+    /// Whether a branch is of the plan that the answer is of.
+    fn is_of_answer(&self, id: BranchId) -> bool {
+        self.fallback
+            .is_none_or(|first| (id >= first) == self.is_by_fallback)
     }
 
     /// The branch of an event, which may be its first; `None` if there are too many.
@@ -153,8 +171,9 @@ impl Fate {
 impl Story {
     /// How many spans it has.
     pub(crate) fn len(&self) -> usize {
-        let Marks { branches, hops } = &self.marks;
-        1 + hops.len() + branches.len() + self.notes.calls.len()
+        let Marks { branches, hops, .. } = &self.marks;
+        let calls = self.notes.calls.len() + usize::from(self.rewriting.is_some());
+        1 + hops.len() + branches.len() + calls
     }
 
     /// Its spans: that of the question first, then those of its hops, branches and calls.
@@ -164,6 +183,8 @@ impl Story {
         telling.hops(&mut spans);
         let branches = self.marks.branches.iter();
         spans.extend(branches.map(|(id, branch)| telling.branch(*id, branch)));
+        let rewriting = self.rewriting.as_ref();
+        spans.extend(rewriting.map(|call| telling.rewriting(call)));
         let calls = self.notes.calls.iter();
         spans.extend(calls.map(|call| telling.call(call)));
         spans
@@ -190,9 +211,9 @@ struct Draft<'a> {
 impl Telling<'_> {
     fn hops(&self, to: &mut Vec<Span>) {
         let mut hops: BTreeMap<u32, (Duration, Duration, bool)> = BTreeMap::new();
-        for branch in self.story.marks.branches.values() {
+        for (id, branch) in &self.story.marks.branches {
             let (began, ended) = (branch.began, self.end(branch));
-            let is_committed = matches!(self.fate(branch), Fate::Committed | Fate::Promoted);
+            let is_committed = matches!(self.fate(*id, branch), Fate::Committed | Fate::Promoted);
             let hop = hops.entry(branch.hop).or_insert((began, ended, false));
             *hop = (hop.0.min(began), hop.1.max(ended), hop.2 || is_committed);
         }
@@ -250,7 +271,7 @@ impl Telling<'_> {
         let mut attributes = vec![
             Key::Branch.number(id.0),
             Key::Hop.number(branch.hop),
-            Key::Fate.text(self.fate(branch).as_str()),
+            Key::Fate.text(self.fate(id, branch).as_str()),
         ];
         if let Some(verdict) = branch.verdict {
             attributes.push(Key::Verdict.flag(verdict.accepted));
@@ -275,34 +296,30 @@ impl Telling<'_> {
         })
     }
 
-    fn call(&self, call: &CallNote) -> Span {
-        let waiting: Duration = [Activity::Turn, Activity::Queue]
-            .iter()
-            .map(|activity| call.activities.of(*activity))
-            .sum();
-        let joined = !call.activities.of(Activity::Join).is_zero();
-        let (end, wrong) = match call.end {
-            CallEnd::Done => ("done", None),
-            CallEnd::Failed => ("failed", Some("failed")),
-            CallEnd::TimedOut => ("timed_out", Some("timed out")),
-            CallEnd::Refused(_) => ("refused", None),
-            CallEnd::Dropped => ("dropped", None),
+    fn rewriting(&self, call: &CallNote) -> Span {
+        let fate = match call.end {
+            CallEnd::Done => Fate::Committed,
+            CallEnd::Failed | CallEnd::TimedOut | CallEnd::Refused(_) | CallEnd::Dropped => {
+                Fate::Unused
+            }
         };
-        let mut attributes = vec![
-            Key::Hop.number(call.hop),
-            Key::Branch.number(call.branch.0),
-            Key::Fate.text(self.fate_of(call).as_str()),
-            Key::Speculative.flag(call.was_speculative),
-            Key::Needed.flag(call.is_needed),
-            Key::Cached.flag(call.was_kept || joined),
-            Key::End.text(end),
-            Key::TokensPrompt.number(call.tokens.prompt),
-            Key::TokensCompletion.number(call.tokens.completion),
-            Key::WaitingMs.decimal(ms(waiting)),
-        ];
-        if let CallEnd::Refused(why) = call.end {
-            attributes.push(Key::Refusal.text(why.as_str()));
-        }
+        let (attributes, wrong) = of_call(call, fate);
+        self.span(Draft {
+            context: &self.story.context.child(call.number),
+            parent: Some(&self.story.context),
+            name: "rewriting",
+            began: call.began,
+            ended: call.ended,
+            attributes,
+            links: Vec::new(),
+            wrong,
+        })
+    }
+
+    fn call(&self, call: &CallNote) -> Span {
+        let (mut attributes, wrong) = of_call(call, self.fate_of(call));
+        attributes.push(Key::Hop.number(call.hop));
+        attributes.push(Key::Branch.number(call.branch.0));
         let taken_over = self.story.notes.taken_over.iter();
         let links = taken_over
             .filter(|taken| call.stage == Stage::Target && call.lookup == Some(taken.lookup))
@@ -328,9 +345,10 @@ impl Telling<'_> {
         branch.ended.unwrap_or(self.story.elapsed).max(branch.began)
     }
 
-    fn fate(&self, branch: &Branch) -> Fate {
+    fn fate(&self, id: BranchId, branch: &Branch) -> Fate {
         let is_over = branch.ended.is_some() || self.story.outcome == Outcome::Answered;
-        match (branch.was_rolled_back, is_over, branch.was_promoted) {
+        let counts = is_over && self.story.marks.is_of_answer(id);
+        match (branch.was_rolled_back, counts, branch.was_promoted) {
             (true, _, _) => Fate::RolledBack,
             (false, false, _) => Fate::Unused,
             (false, true, true) => Fate::Promoted,
@@ -359,7 +377,7 @@ impl Telling<'_> {
         };
         match (call.stage, call.lookup) {
             (Stage::Segment, _) => match self.story.marks.branches.get(&call.branch) {
-                Some(branch) => self.fate(branch),
+                Some(branch) => self.fate(call.branch, branch),
                 None => Fate::Unused,
             },
             (Stage::Target, Some(lookup)) => match committed(lookup) {
@@ -447,4 +465,34 @@ impl Telling<'_> {
             ..Span::default()
         }
     }
+}
+
+/// What the spans of all calls tell, and what went wrong, if anything did.
+fn of_call(call: &CallNote, fate: Fate) -> (Vec<KeyValue>, Option<&'static str>) {
+    let waiting: Duration = [Activity::Turn, Activity::Queue]
+        .iter()
+        .map(|activity| call.activities.of(*activity))
+        .sum();
+    let joined = !call.activities.of(Activity::Join).is_zero();
+    let (end, wrong) = match call.end {
+        CallEnd::Done => ("done", None),
+        CallEnd::Failed => ("failed", Some("failed")),
+        CallEnd::TimedOut => ("timed_out", Some("timed out")),
+        CallEnd::Refused(_) => ("refused", None),
+        CallEnd::Dropped => ("dropped", None),
+    };
+    let mut attributes = vec![
+        Key::Fate.text(fate.as_str()),
+        Key::Speculative.flag(call.was_speculative),
+        Key::Needed.flag(call.is_needed),
+        Key::Cached.flag(call.was_kept || joined),
+        Key::End.text(end),
+        Key::TokensPrompt.number(call.tokens.prompt),
+        Key::TokensCompletion.number(call.tokens.completion),
+        Key::WaitingMs.decimal(ms(waiting)),
+    ];
+    if let CallEnd::Refused(why) = call.end {
+        attributes.push(Key::Refusal.text(why.as_str()));
+    }
+    (attributes, wrong)
 }

@@ -1,5 +1,7 @@
 //! Whole questions, played in paused time, as spans.
 
+mod sampling;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use async_trait::async_trait;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use parking_lot::Mutex;
-use spechop_agent::{Agent, Policy, Ports, Report, Settings, Width};
+use spechop_agent::{Agent, CallEnd, CallNote, Policy, Ports, Report, Settings, TraceKind, Width};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Passage, Question, Stage, TraceContext};
+use spechop_types::{Activities, BranchId, Chance, Passage, Question, Stage, Tokens, TraceContext};
 use spechop_verifier::Mode;
 
 use super::key::Key;
@@ -69,11 +71,26 @@ fn told(sample: f64) -> Spans {
 }
 
 /// Plays a question to its end, or for so long.
-async fn play(script: Script, mut settings: Settings, limit: Duration) -> Played {
+async fn play(script: Script, settings: Settings, limit: Duration) -> Played {
+    play_behind(Duration::ZERO, script, settings, limit).await
+}
+
+/// The same, if a conversation is put into the question for so long before its agent begins.
+async fn play_behind(
+    before: Duration,
+    script: Script,
+    mut settings: Settings,
+    limit: Duration,
+) -> Played {
     let spans = told(0.0);
     let parent = TraceContext::parse(PARENT, "a=1");
     let traced = spans.trace(parent, &mut settings, SpeculatorKind::Llm);
     let mut record = traced.record.unwrap();
+    if !before.is_zero() {
+        tokio::time::sleep(before).await;
+        record.rewritten(rewriting(before));
+        record.agent_begins(before);
+    }
     let ports = ScriptedPorts::new(script);
     let retriever = Arc::new(Overheard {
         inner: ports.clone(),
@@ -89,7 +106,10 @@ async fn play(script: Script, mut settings: Settings, limit: Duration) -> Played
         draft_writer: None,
     });
     let question = Question::new("Who is the mother of the director?").unwrap();
-    let hear = &mut |event: TraceEvent| record.hear(&event);
+    let hear = &mut |mut event: TraceEvent| {
+        event.at += before;
+        record.hear(&event);
+    };
     let answer = tokio::time::timeout(limit, agent.answer(&question, &settings, hear)).await;
     let report = answer.ok().map(Result::unwrap);
     if report.is_some() {
@@ -103,6 +123,25 @@ async fn play(script: Script, mut settings: Settings, limit: Duration) -> Played
         spans,
         report,
         heard,
+    }
+}
+
+/// A call that has put a conversation into its question.
+fn rewriting(took: Duration) -> CallNote {
+    CallNote {
+        number: 0,
+        stage: Stage::Segment,
+        lookup: None,
+        branch: BranchId(0),
+        hop: 0,
+        began: Duration::ZERO,
+        ended: took,
+        was_speculative: false,
+        is_needed: true,
+        was_kept: false,
+        tokens: Tokens::default(),
+        activities: Activities::default(),
+        end: CallEnd::Done,
     }
 }
 
@@ -141,6 +180,7 @@ pub(super) fn empty_story() -> Story {
         speculator: SpeculatorKind::Llm,
         marks: Marks::default(),
         notes: spechop_agent::Notes::default(),
+        rewriting: None,
     }
 }
 
@@ -196,7 +236,7 @@ fn check(spans: &[Span]) {
         }
         let parent = by_id[&span.parent_span_id];
         let expected = match &*span.name {
-            "hop" => "question",
+            "hop" | "rewriting" => "question",
             "branch" => "hop",
             _ => "branch",
         };
@@ -274,6 +314,66 @@ async fn a_guess_that_holds_promotes_what_stands_on_it() {
     assert!(question.status.is_none());
 }
 
+/// The branch that wrote a first answer, and one of the fallback, which has answered or has failed.
+fn of_two_plans(is_by_fallback: bool) -> Vec<Span> {
+    let event = |branch: u32, kind: TraceKind| TraceEvent {
+        at: Duration::ZERO,
+        branch: BranchId(branch),
+        hop: 1,
+        provisional: false,
+        kind,
+    };
+    let begins = || TraceKind::Launched {
+        stage: Stage::Segment,
+    };
+    let of_form = Chance::NONE;
+    let mut marks = Marks::default();
+    marks.hear(&event(0, begins()));
+    marks.hear(&event(1, TraceKind::HandedOver { of_form }));
+    marks.hear(&event(1, begins()));
+    if is_by_fallback {
+        marks.answered_by_fallback();
+    }
+    let story = Story {
+        marks,
+        ..empty_story()
+    };
+    story.tell()
+}
+
+#[test]
+fn of_a_question_that_was_handed_over_one_plan_counts() {
+    for (is_by_fallback, expected) in [
+        (true, ["unused", "committed"]),
+        (false, ["committed", "unused"]),
+    ] {
+        let spans = of_two_plans(is_by_fallback);
+        let branches = named(&spans, "branch");
+        let fates: Vec<_> = branches.map(|span| text(span, Key::Fate)).collect();
+        assert_eq!(fates, expected);
+        assert_eq!(text(&spans[1], Key::Fate), "committed", "the hop");
+    }
+}
+
+/// As a question of a conversation is.
+#[tokio::test(start_paused = true)]
+async fn what_was_done_before_the_agent_began_shifts_all_its_work() {
+    let (before, hour) = (Duration::from_secs(5), Duration::from_secs(3600));
+    let script = Script::steady(&[true, true], 100, 1000, 50);
+    let Played { spans, .. } = play_behind(before, script, settings(3), hour).await;
+    check(&spans);
+    let begins = spans[0].start_time_unix_nano + 5_000_000_000;
+    assert!(named(&spans, "target").count() > 0);
+    let is_before = |span: &&Span| span.start_time_unix_nano < begins;
+    let before: Vec<_> = spans[1..].iter().filter(is_before).collect();
+    assert_eq!(before.len(), 1, "{before:?}");
+    // What was done then has a span of its own, and is of no hop.
+    assert_eq!(before[0].name, "rewriting");
+    assert_eq!(before[0].end_time_unix_nano, begins);
+    assert_eq!(text(before[0], Key::Fate), Fate::Committed.as_str());
+    assert_eq!(text(before[0], Key::Hop), "");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_standard_agent_guesses_nothing() {
     let script = Script::steady(&[true, true], 100, 1000, 50);
@@ -330,64 +430,6 @@ async fn random_questions_have_spans_that_belong_together() {
         let committed = (usage.targets.started - usage.targets.wasted) as usize;
         assert_eq!(used, committed, "seed {seed}");
     }
-}
-
-#[tokio::test]
-async fn who_brings_a_trace_decides_and_the_share_decides_for_the_others() {
-    let unsampled = format!("{}00", &PARENT[..53]);
-    for (sample, parent, is_kept) in [
-        (1.0, None, true),
-        (0.0, None, false),
-        (0.0, Some(PARENT), true),
-        (1.0, Some(&*unsampled), false),
-    ] {
-        let mut settings = settings(3);
-        let parent = parent.and_then(|parent| TraceContext::parse(parent, ""));
-        let traced = told(sample).trace(parent.clone(), &mut settings, SpeculatorKind::Llm);
-        assert_eq!(traced.record.is_some(), is_kept);
-        assert_eq!(settings.journal.is_some(), is_kept);
-        // Upstream hears of the decision, too.
-        let trace = settings.trace.unwrap();
-        assert_eq!(trace.is_sampled(), is_kept);
-        assert_eq!(trace.trace_id(), traced.id);
-        if let Some(parent) = parent {
-            assert_eq!(trace.trace_id(), parent.trace_id());
-            assert_ne!(trace.span_id(), parent.span_id());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_many_questions_in_a_second_some_are_told() {
-    let spans = told(1.0);
-    let kept = |parent: Option<&str>| {
-        let parent = parent.and_then(|parent| TraceContext::parse(parent, ""));
-        let traced = spans.trace(parent, &mut settings(3), SpeculatorKind::Llm);
-        traced.record.is_some()
-    };
-    let some = |questions: usize| (0..questions).filter(|_| kept(None)).count();
-    assert_eq!((some(60), some(60), some(1000)), (60, 40, 0));
-    // Whoever brings a trace has decided.
-    assert!(kept(Some(PARENT)));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(some(1000), 100);
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(some(30), 30);
-}
-
-#[tokio::test]
-async fn without_a_receiver_a_trace_is_passed_on_as_it_is() {
-    let spans = Spans::new(None, SpanCounts::default());
-    let parent = TraceContext::parse(PARENT, "a=1");
-    let mut asked = settings(3);
-    let traced = spans.trace(parent.clone(), &mut asked, SpeculatorKind::Llm);
-    assert!(traced.record.is_none() && asked.journal.is_none());
-    assert_eq!(asked.trace, parent);
-    // Nobody upstream hears of a trace that nobody has begun. In the log every question has a name.
-    let mut asked = settings(3);
-    let ids = [(); 2].map(|()| spans.trace(None, &mut asked, SpeculatorKind::Llm).id);
-    assert_eq!(asked.trace, None);
-    assert_ne!(ids[0], ids[1]);
 }
 
 #[test]

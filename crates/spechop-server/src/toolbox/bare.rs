@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use spechop_config::{Config, SpeculatorKind};
 use spechop_ports::{Encoder, Planner, Reader, Retriever, Rewriter, Speculator, Vitals};
 use spechop_sched::{Backend, Kind, Limits, Scheduled};
 
 use super::{Toolbox, slowed, traffic};
 use crate::backends::Backends;
-use crate::config::{Config, SpeculatorKind};
 use crate::tool_cache::{self, ToolCache};
 
 /// Ports whose calls take no turns yet.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use spechop_config::{
+    Config, DraftedBy, LexicalWeight, Model, PASSAGES_MAX, SpeculatorKind, Style,
+};
 use spechop_llm::{LlmDraftWriter, ReadLimits};
 use spechop_ports::{
     DraftWriter, Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
@@ -16,9 +19,6 @@ use spechop_store::{IndexRetriever, PassageIndex};
 use super::voice::{ReadBy, Voice};
 use super::{OpenError, slowed};
 use crate::backends::{Backends, LookUp};
-use crate::config::{
-    self, Config, DraftedBy, LexicalWeight, Model, PASSAGES_MAX, SpeculatorKind, Style,
-};
 use crate::drafts::GuardedWriter;
 use crate::encoders;
 use crate::hot::HotSubset;
@@ -138,7 +138,7 @@ impl<'a> Opening<'a> {
         if weight > 0.0 {
             tracing::info!(part, %weight, "words count beside vectors");
         } else if !matches!(words, LexicalWeight::Fixed(_)) {
-            let key = config::LEXICAL_WEIGHT;
+            let key = spechop_config::LEXICAL_WEIGHT;
             tracing::info!(part, key, "too many passages for words to count by default");
         }
         tracing::info!(part, passages = index.rows(), dir = %dir.display(), "index opened");
@@ -193,9 +193,11 @@ impl<'a> Opening<'a> {
             true => PLANS_DRAWN,
             false => 0,
         };
-        let drawing = (1..=samples).map(|sample| generator.drawing(&self.backends, sample));
+        let is_last = fallback.is_none();
+        let drawing =
+            (1..=samples).map(|sample| generator.drawing(&self.backends, sample, is_last));
         let mut answering = Answering {
-            planner: generator.planner(&self.backends),
+            planner: generator.planner(&self.backends, is_last),
             drawing: drawing.collect(),
             reader: reader.reader(&self.backends, target, first),
             any_form: None,
@@ -204,7 +206,7 @@ impl<'a> Opening<'a> {
             let backend = self.backends.fallback(model);
             let vitals = self.vitals.of(role::FALLBACK);
             let second = Voice::open("fallback", model, backend, &vitals)?;
-            let plans = second.planner(&self.backends);
+            let plans = second.planner(&self.backends, true);
             answering.planner = Arc::new(Fallback::new(answering.planner, Arc::clone(&plans)));
             if reads_too(model) {
                 let reads = ReadBy::Voice(second).reader(&self.backends, target, read_limits());

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_agent::Settings;
+use spechop_config::{Config, SpeculatorKind};
 use spechop_ports::{Encoder, SharedEntries, Speculator};
 use spechop_sched::{Backend, Kind, Limits, Scheduled};
 use spechop_speculate::{Cascade, Likeliest, Memory, MemoryOptions, SharedMemory};
@@ -11,7 +12,6 @@ use spechop_types::Hop;
 use spechop_verifier::verify;
 
 use super::Toolbox;
-use crate::config::{Config, SpeculatorKind};
 use crate::memory::Reachable;
 
 /// A look-up in the memory takes microseconds, or waits for the encoder, which has a queue of its own.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use spechop_agent::{Agent, Settings};
+use spechop_config::{Engine, Env, Written};
 use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
 use spechop_speculate::IndexGuesser;
@@ -15,10 +16,7 @@ use spechop_types::{Chance, Owned, Passage, Question, SubQuestion, Tenant};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::Env;
 use crate::backends::Backends;
-use crate::config::Engine;
-use crate::config::Written;
 use crate::cores;
 use crate::metrics::Metrics;
 use crate::tuning::Tunings;
@@ -142,7 +140,7 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
     };
     local.workers = NonZeroU32::MIN;
     local.threads = NonZeroU32::new(2);
-    let spans = config::Reader::Spans {
+    let spans = spechop_config::Reader::Spans {
         dir: "reader".into(),
         threads: NonZeroUsize::new(3).unwrap(),
     };
@@ -152,9 +150,9 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
     config.scheduler.cores = Some(Millicores(500));
     assert_eq!(taken(&config).await, Some([500, 500, 0, 500, 500]));
     config.scheduler.cores = Some(Millicores::cores(8));
-    config.reader = config::Reader::Generator;
+    config.reader = spechop_config::Reader::Generator;
     config.speculator.model = spans;
-    config.injected_latency = Some(config::InjectedLatency {
+    config.injected_latency = Some(spechop_config::InjectedLatency {
         mean_ms: 1000.0,
         sigma_ms: 0.0,
         seed: 1,

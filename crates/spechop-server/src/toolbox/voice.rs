@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use spechop_config::{Config, Engine, GUESSES_MAX, Model, PASSAGES_MAX, Style};
 use spechop_embed::{ReaderOptions, Room, SpanReader};
 use spechop_llm::{
     LlmPlanner, LlmReader, LlmRewriter, LlmSpeculator, LocalModel, OpenAiModel, PromptStyle,
@@ -14,7 +15,6 @@ use spechop_speculate::Samples;
 
 use super::OpenError;
 use crate::backends::{Backends, LookUp};
-use crate::config::{self, Config, Engine, GUESSES_MAX, Model, PASSAGES_MAX, Style};
 
 /// A model, how it is spoken to, and where its calls take their turns.
 #[derive(Clone)]
@@ -58,16 +58,28 @@ impl Voice {
         }
     }
 
-    pub(super) fn planner(&self, backends: &Backends) -> Arc<dyn Planner> {
-        self.drawing(backends, 0)
+    /// A planner, which `is_last` if no other is asked behind it.
+    pub(super) fn planner(&self, backends: &Backends, is_last: bool) -> Arc<dyn Planner> {
+        self.drawing(backends, 0, is_last)
     }
 
     /// A planner that draws its own plans; sample 0 plans what is likeliest.
-    pub(super) fn drawing(&self, backends: &Backends, sample: u32) -> Arc<dyn Planner> {
+    pub(super) fn drawing(
+        &self,
+        backends: &Backends,
+        sample: u32,
+        is_last: bool,
+    ) -> Arc<dyn Planner> {
         let model = Arc::clone(&self.model);
         let planner: Arc<dyn Planner> = match self.style {
-            Style::Chat(style) => Arc::new(LlmPlanner::new(model, style).of_sample(sample)),
-            Style::Steps => Arc::new(StepPlanner::new(model).of_sample(sample)),
+            Style::Chat(style) => {
+                let planner = LlmPlanner::new(model, style);
+                Arc::new(planner.of_sample(sample).as_last(is_last))
+            }
+            Style::Steps => {
+                let planner = StepPlanner::new(model);
+                Arc::new(planner.of_sample(sample).as_last(is_last))
+            }
         };
         backends.plans(planner, &self.backend)
     }
@@ -111,17 +123,17 @@ impl ReadBy {
     /// Opens a section's own reader; `None` if it has none. Only then it needs the backend.
     pub(super) fn open(
         part: &'static str,
-        reader: &config::Reader,
+        reader: &spechop_config::Reader,
         (config, vitals): (&Config, &Vitals),
         room: Option<Room>,
         backend: impl FnOnce() -> Backend,
     ) -> Result<Option<Self>, OpenError> {
         Ok(match reader {
-            config::Reader::Generator => None,
-            config::Reader::Model(model) => {
+            spechop_config::Reader::Generator => None,
+            spechop_config::Reader::Model(model) => {
                 Some(Self::Voice(Voice::open(part, model, backend(), vitals)?))
             }
-            config::Reader::Spans { dir, threads } => {
+            spechop_config::Reader::Spans { dir, threads } => {
                 let mut options = ReaderOptions::new(&config.encoder.runtime_library);
                 options.threads = *threads;
                 options.room = room;

@@ -26,6 +26,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use parking_lot::{Mutex, RwLock};
+use spechop_config::api_keys::{Behalf, Key, RequestRate, Role, is_key};
+use spechop_config::{Callers, InvalidConfig};
 use spechop_types::Tenant;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -34,10 +36,8 @@ use super::access_error::AccessError;
 use super::line::LineHandle;
 use crate::bucket::Bucket;
 use crate::caller::{Caller, TENANT, caller};
-use crate::config::Callers;
-use crate::config::InvalidConfig;
 use crate::jwt::{Bearer, TOKEN_BYTES_MAX, TokenError, Tokens};
-use crate::keys::{Behalf, CheckError, Held, Key, RequestRate, Ring, Role, is_key};
+use crate::keys::{CheckError, Held, Ring};
 
 /// Services that anybody may ask.
 const OPEN: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use axum::http::Method;
+use spechop_config::api_keys::Role;
 
-use crate::keys::Role;
 use crate::status::ErrorForm;
 
 /// The paths that are not gRPC.

@@ -1,8 +1,8 @@
 //! The way in: every door of the server stands behind it.
 //!
 //! A stranger can hold on to four things: a connection, a stream, bytes that have not arrived whole, and
-//! an answer that nobody reads. Each has a number that it may not exceed and a time after which it ends,
-//! and all of them are here:
+//! an answer that nobody reads. Each has a number that it may not exceed and a time after which it ends
+//! ([`Limits`]), and all of them are watched here:
 //!
 //! * `accept.rs` takes up connections, `roster.rs` says who makes room if there are too many;
 //! * `line.rs` is a connection, whose peer must take what it is sent;
@@ -43,6 +43,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use futures::StreamExt;
+use spechop_config::{
+    Callers, InvalidConfig, Server as Settings, TlsError, TlsFiles, Transport as Limits,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::service::Routes;
@@ -54,61 +57,12 @@ pub(crate) use body::TALK_BYTES_MAX;
 pub(crate) use counts::Counts;
 pub(crate) use doors::{Door, Doors};
 pub use files::raise_open_files;
-pub use tls::{TlsError, TlsFiles, TlsPart};
 
-use crate::config::{Callers, InvalidConfig, Server as Settings};
 use access::Access;
 use guard::Guard;
 use hosts::Hosts;
 use socket::Socket;
 use tls::Tls;
-
-/// How much of everything one connection, and all of them, may have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Open connections. If there are more, idle ones make room.
-    pub connections_max: usize,
-    /// Names beside `localhost` and loopback addresses by which the server may be addressed.
-    pub hosts: Vec<String>,
-    /// Bytes of one request.
-    pub message_bytes_max: usize,
-    /// From the head of a request to its last byte, from the first sight of a connection to its first 24 bytes,
-    /// and for the head itself over HTTP/1.
-    pub message_time: Duration,
-    /// How long a peer may leave an answer lying.
-    pub stall_max: Duration,
-    /// Requests of one connection come at this distance in the long run …
-    pub request_interval: Duration,
-    /// … and so many at once after a pause.
-    pub request_burst: u32,
-    /// Bytes of all requests of a connection that have not arrived whole or wait for their turn, heads included.
-    pub(crate) unfinished_bytes_max: usize,
-    /// The same of all connections together. Beyond, the one that holds most is closed.
-    pub(crate) unfinished_total_max: usize,
-    /// Bytes of all answers that wait for their readers. Beyond, the connection that has most of them is closed.
-    pub(crate) unread_total_max: usize,
-    /// The longest silence of a client in a call in which both sides talk.
-    pub(crate) talk_pause_max: Duration,
-}
-
-impl Default for Limits {
-    /// What suits a server of questions for a few hundred clients.
-    fn default() -> Self {
-        Self {
-            connections_max: 2048,
-            hosts: Vec::new(),
-            message_bytes_max: 16 << 10,
-            message_time: Duration::from_secs(10),
-            stall_max: Duration::from_secs(120),
-            request_interval: Duration::from_millis(5),
-            request_burst: 200,
-            unfinished_bytes_max: 768 << 10,
-            unfinished_total_max: 32 << 20,
-            unread_total_max: 256 << 20,
-            talk_pause_max: Duration::from_secs(300),
-        }
-    }
-}
 
 /// Open streams of one connection.
 const STREAMS_MAX: u32 = 100;

@@ -9,48 +9,23 @@ mod tests;
 use std::num::NonZeroUsize;
 
 use spechop_agent::{Policy, Settings, Width};
+use spechop_config::Free;
 use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
 use spechop_theory::{CallRate, Choice, Point, Reason, TWO, Tuner, TunerOptions};
-use spechop_types::{AnswerOptions, K, Owned};
+use spechop_types::Owned;
 
 use super::{Seen, TuningOf, Tunings};
 
 /// Most questions that are played.
 const QUESTIONS_MAX: usize = 200;
 
-/// What of a question is left to the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Free {
-    /// Its k.
-    pub(crate) k: bool,
-    /// Whether planning goes ahead without a guess.
-    pub(crate) plan_ahead: bool,
-    /// How likely a branch must be to be built.
-    pub(crate) gate: bool,
-    /// Whether look-ups are drafted.
-    pub(crate) drafts: bool,
-}
-
-impl Free {
-    /// What is not said, and a k that is `auto`.
-    pub(crate) fn of(said: &AnswerOptions) -> Self {
-        Self {
-            k: said.k == Some(K::Auto),
-            plan_ahead: said.plan_ahead.is_none(),
-            gate: said.chance_min.is_none(),
-            // They would be refused if nothing may be learnt ahead of need.
-            drafts: said.drafts.is_none() && !said.quiet,
-        }
-    }
-
-    /// What is fixed, if `policy` holds it.
-    fn fixed(self, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
-        let ahead = policy.plans_ahead();
-        Fixed {
-            k,
-            plan_ahead: (!self.plan_ahead || !policy.salvages()).then_some(ahead),
-            gate: !self.gate,
-        }
+/// What is not `free` is fixed, if `policy` holds it.
+fn fixed(free: Free, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
+    let ahead = policy.plans_ahead();
+    Fixed {
+        k,
+        plan_ahead: (!free.plan_ahead || !policy.salvages()).then_some(ahead),
+        gate: !free.gate,
     }
 }
 
@@ -293,7 +268,7 @@ impl Tunings {
         };
         let policy = &mut settings.policy;
         if let Some(chosen) = choice.take() {
-            let fixed = free.fixed(None, policy);
+            let fixed = fixed(free, None, policy);
             let mut chosen = seen.refine(chosen, fixed, &self.options, load);
             if free.drafts {
                 seen.drafts
@@ -325,7 +300,7 @@ impl Tunings {
 
     fn weigh_with(&self, seen: &Seen, free: Free, load: f64, width: Width, policy: &mut Policy) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
-        let fixed = free.fixed(Some(k), policy);
+        let fixed = fixed(free, Some(k), policy);
         if let Some(played) = seen.settle(fixed, &self.options, load) {
             policy.plan_ahead = played.plan_ahead;
             policy.weighing = played.weighing;
@@ -370,7 +345,7 @@ impl Tunings {
             draft_chance: history.draft_chance(),
             ..Rules::new(Width::STANDARD, policy)
         };
-        let fixed = free.fixed(None, &policy);
+        let fixed = fixed(free, None, &policy);
         let choices = Choices::of(&history, rules, self.options.k_max, fixed);
         let drafted = free.drafts.then(|| {
             let drafted = |fixed| Choices::drafted(&history, rules, choices.best(fixed, wanted)?);

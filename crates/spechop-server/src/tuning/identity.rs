@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-
-use crate::config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader, SpeculatorKind};
+use spechop_config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader, SpeculatorKind};
 
 /// A checksum for each part that a speculator's estimates depend on.
 ///

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use spechop_config::{Config, SpeculatorKind};
 use spechop_types::Owned;
 
 use super::Tunings;
 use super::identity::Identity;
 use super::kept::{Kept, PURPOSE};
-use crate::config::{Config, SpeculatorKind};
 use crate::state::{self, Persisted, Purpose};
 
 /// Keeps what a server learns in the file of the configuration.

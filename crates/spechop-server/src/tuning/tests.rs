@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_config::{Config, Env, Written};
 use spechop_sim::PastGuess;
 use spechop_testkit::damage::{Damage, Trace};
 use tempfile::TempDir;
@@ -15,8 +16,6 @@ mod bounds;
 
 use super::kept::{Kept, PURPOSE};
 use super::*;
-use crate::Env;
-use crate::config::{Config, Written};
 use crate::state::Useless;
 
 /// A data folder, and servers that have it one after the other.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures::future::{Either, join, join_all, select};
 use parking_lot::Mutex;
 use serde_json::json;
+use spechop_config::Config;
 use spechop_ports::{Call, Lane, SearchFailure, SearchResult, Wishes};
 use spechop_sched::Backend;
 use spechop_testkit::{Script, TextVectors};
@@ -16,7 +17,6 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
-use crate::config::Config;
 use crate::server_state::scripted::state;
 
 const WEB: &str = "[target]\nkind = \"web\"\n";

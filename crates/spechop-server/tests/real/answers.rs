@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use spechop_config::{Config, Env, Written};
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::{Build, Hot};
 use spechop_proto::admin_client::AdminClient;
@@ -16,8 +17,7 @@ use spechop_proto::{
     Activity, ActivityTime, AskRequest, AskResponse, Backend, GetBackendsRequest, Passage, Stage,
     VerifierMode,
 };
-use spechop_server::config::{Config, Written};
-use spechop_server::{App, Env, Gauges, ServeError};
+use spechop_server::{App, Gauges, ServeError};
 use spechop_testkit::assets;
 use spechop_testkit::llama_server::{KEY, LlamaServer};
 use tokio::net::TcpListener;

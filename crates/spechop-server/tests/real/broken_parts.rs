@@ -5,12 +5,12 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
+use spechop_config::{Config, Env, Written};
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::Build;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse};
-use spechop_server::config::{Config, Written};
-use spechop_server::{App, Env};
+use spechop_server::App;
 use spechop_testkit::assets;
 use spechop_types::with_causes;
 use tokio::task::JoinSet;

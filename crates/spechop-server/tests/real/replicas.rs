@@ -244,7 +244,7 @@ async fn a_stream_is_resumed_where_it_was_begun_and_refused_elsewhere() {
 /// The account of the tenant, as it lies in Redis.
 async fn redis_cell(redis: &RedisServer) -> Option<String> {
     use spechop_ports::SharedCells;
-    let options = spechop_server::config::RedisOptions {
+    let options = spechop_config::RedisOptions {
         url: redis.url(),
         password: None,
         roots: None,

@@ -50,6 +50,9 @@ async fn the_wait_ends_with_whatever_comes_first() {
                 assert_eq!(outcome, "busy", "{message}");
                 let said = format!("waited {:.1}", expected_ms as f64 / 1000.0);
                 assert!(message.contains(&said), "{message}");
+                // More patience would not have helped a question without time.
+                let is_line_at_fault = message.contains("server.queue_ms");
+                assert_eq!(is_line_at_fault, expected_ms == 1000, "{message}");
             }
         }
         let state = admission.state();

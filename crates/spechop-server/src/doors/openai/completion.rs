@@ -3,21 +3,24 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use spechop_proto::AskResponse;
 use spechop_proto::ask_event::Event;
+use spechop_types::one_line;
+use tokio::sync::oneshot;
 
 use super::asked::Asked;
 use super::said::{Citing, hop_line, hop_lines, ours, usage};
 use super::{error_body, json_body, open_webui, refused};
 use crate::admission::{Admission, Admitted, Resolved};
 use crate::caller::caller;
+use crate::doors::{HANDED_OVER, named};
 use crate::events::{self, Events};
 use crate::links::Links;
+use crate::reply;
 use crate::sse;
 use crate::status::AskError;
 
@@ -55,9 +58,9 @@ impl Chat {
             Err(error) => return refused(&error),
         };
         let name = admitted.name().to_owned();
-        let note = match std::mem::take(&mut asked.turns) {
+        let resolved = match std::mem::take(&mut asked.turns) {
             turns if turns.is_empty() => None,
-            turns => note(&admitted.resolve(turns).await),
+            turns => Some(admitted.converse(turns)),
         };
         let base = self.links.base(head);
         let completion = Completion {
@@ -67,38 +70,33 @@ impl Chat {
             citing: Citing {
                 base: base.filter(|_| state.toolbox.passages.is_some()),
             },
-            note,
         };
         let answered = match completion.asked.stream {
-            true => completion.stream(admitted),
-            false => completion.whole(admitted).await,
+            true => completion.stream(admitted, resolved),
+            false => completion.whole(admitted, resolved).await,
         };
-        let mut response = answered.unwrap_or_else(|error| refused(&error));
-        if let Ok(name) = HeaderValue::from_str(&name) {
-            response.headers_mut().insert("spechop-question-id", name);
-        }
-        response
+        named(answered.unwrap_or_else(|error| refused(&error)), &name)
     }
 }
 
-/// What the client should know of its conversation.
-fn note(resolved: &Resolved) -> Option<String> {
+/// What became of a conversation, if there is one.
+type WhatBecame = Option<oneshot::Receiver<Resolved>>;
+
+/// What the client should know of its conversation; nothing before anything has become of it.
+fn note(resolved: &mut WhatBecame) -> Option<String> {
     const ALONE: &str = "Only the last message was asked: ";
-    match resolved {
+    match resolved.as_mut()?.try_recv().ok()? {
         Resolved::Rewritten(question) => Some(format!("Asked: {question}\n")),
         Resolved::Complete => None,
         Resolved::Unable => Some(format!(
             "{ALONE}earlier turns of the conversation are not read.\n"
         )),
         Resolved::Failed(reason) => Some(format!(
-            "{ALONE}the earlier turns could not be put into it ({reason}).\n"
+            "{ALONE}the earlier turns could not be put into it ({}).\n",
+            one_line(&reply::words(&reason))
         )),
     }
 }
-
-/// Said before the hops of a fallback.
-const HANDED_OVER: &str = "The question is hardly of a form that the planner was trained on: the \
-                           fallback begins anew.\n";
 
 /// Said before the hops of the first planner if the fallback came to nothing: for then they are the answer's
 /// after all.
@@ -110,13 +108,13 @@ struct Completion {
     created: u64,
     asked: Asked,
     citing: Citing,
-    /// What the client should know before the hops.
-    note: Option<String>,
 }
 
 /// What a client has heard of a stream so far.
 #[derive(Default)]
 struct Heard {
+    /// Of which it hears, too.
+    resolved: WhatBecame,
     /// Hops that count, as far as it knows.
     hops: usize,
     /// That the fallback begins anew.
@@ -124,11 +122,16 @@ struct Heard {
 }
 
 impl Completion {
-    async fn whole(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
+    async fn whole(
+        self,
+        admitted: Admitted,
+        mut resolved: WhatBecame,
+    ) -> Result<Response, Arc<AskError>> {
         let answer = events::answer(admitted).await?;
-        let mut reasoning = self.note.unwrap_or_default();
+        let mut reasoning = note(&mut resolved).unwrap_or_default();
         if answer.handed_over.is_some() {
             reasoning += HANDED_OVER;
+            reasoning.push('\n');
         }
         reasoning += &hop_lines(&answer.hops);
         let said = self.citing.said(&answer);
@@ -156,21 +159,24 @@ impl Completion {
         })))
     }
 
-    fn stream(self, admitted: Admitted) -> Result<Response, Arc<AskError>> {
+    fn stream(self, admitted: Admitted, resolved: WhatBecame) -> Result<Response, Arc<AskError>> {
         let events = Events::of(admitted)?;
-        let mut first = vec![self.chunk(&json!({ "role": "assistant", "content": "" }), None)];
-        if let Some(note) = &self.note {
-            first.push(self.reasoning(note));
-        }
-        let mut heard = Heard::default();
+        let first = self.chunk(&json!({ "role": "assistant", "content": "" }), None);
+        let mut heard = Heard {
+            resolved,
+            ..Heard::default()
+        };
         let rest = events.flat_map(move |event| {
-            let frames = match event.map(Arc::unwrap_or_clone) {
-                Ok(event) => self.frames(event.event.as_ref(), &mut heard),
-                Err(error) => vec![data(&error_body(&error))],
-            };
+            // It is known before anything else happens to the question.
+            let note = note(&mut heard.resolved).map(|note| self.reasoning(&note));
+            let mut frames = Vec::from_iter(note);
+            match event {
+                Ok(event) => frames.extend(self.frames(event.event.as_ref(), &mut heard)),
+                Err(error) => frames.push(data(&error_body(&error))),
+            }
             stream::iter(frames)
         });
-        Ok(sse::respond(stream::iter(first).chain(rest)))
+        Ok(sse::respond(stream::iter([first]).chain(rest)))
     }
 
     /// What a client hears of an event.
@@ -187,11 +193,8 @@ impl Completion {
             }
             // What has been told cannot be taken back here, but it can be said that it does not count.
             Some(Event::HandedOver(_)) => {
-                *heard = Heard {
-                    hops: 0,
-                    handed_over: true,
-                };
-                vec![self.reasoning(HANDED_OVER)]
+                (heard.hops, heard.handed_over) = (0, true);
+                vec![self.reasoning(&format!("{HANDED_OVER}\n"))]
             }
             Some(Event::Planned(planned)) => {
                 self.told(|| vec![open_webui::looking_up(&planned.sub_question)])
@@ -286,4 +289,22 @@ fn data(value: &Value) -> String {
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_conversation_is_not_read_is_told_on_one_line_of_some_length() {
+        let (told, resolved) = oneshot::channel();
+        let reason = format!("the endpoint said:\n{}", "x".repeat(1 << 20));
+        told.send(Resolved::Failed(reason)).unwrap();
+        let mut resolved = Some(resolved);
+        let said = note(&mut resolved).unwrap();
+        assert!(said.contains("(the endpoint said: xxx"), "{said:.100}");
+        assert!(said.ends_with("x…).\n"));
+        assert!(said.len() < 5000, "{} bytes", said.len());
+        assert_eq!(note(&mut resolved), None, "it is told once");
+    }
 }

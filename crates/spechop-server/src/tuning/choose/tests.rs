@@ -1,12 +1,12 @@
 //! What is chosen for questions, from what was learnt of others.
 
 use spechop_agent::{Calibration, Weighing};
+use spechop_config::SpeculatorKind;
 use spechop_sim::{Past, PastGuess, PastHop};
 use spechop_theory::Stages;
 use spechop_types::{Chance, Tenant};
 
 use super::*;
-use crate::config::SpeculatorKind;
 
 const ALL: Free = Free {
     k: true,

@@ -1,8 +1,7 @@
 //! What is told to others about questions, and how answers are checked afterwards.
 
-use axum::http::Uri;
+use http::{HeaderName, HeaderValue, Uri};
 use secrecy::SecretString;
-use tonic::metadata::{AsciiMetadataValue, MetadataKey};
 
 use super::keys::Keys;
 use crate::Env;
@@ -72,9 +71,11 @@ fn headers(keys: &mut Keys<'_>) -> Vec<(String, SecretString)> {
         let named = part.split_once('=');
         let header = named.and_then(|(name, value)| {
             let name = name.trim().to_ascii_lowercase();
-            MetadataKey::<tonic::metadata::Ascii>::from_bytes(name.as_bytes()).ok()?;
-            AsciiMetadataValue::try_from(value.trim()).ok()?;
-            Some((name, SecretString::from(value.trim())))
+            HeaderName::from_bytes(name.as_bytes()).ok()?;
+            HeaderValue::from_str(value.trim()).ok()?;
+            // Of such a name gRPC takes bytes in base64 only.
+            let is_binary = name.ends_with("-bin");
+            (!is_binary).then(|| (name, SecretString::from(value.trim())))
         });
         match header {
             Some(header) => headers.push(header),
@@ -154,6 +155,10 @@ mod tests {
             ),
             (
                 format!("{at}headers = \"a=s3cret\\u0007\""),
+                "expected name=value",
+            ),
+            (
+                format!("{at}headers = \"a-bin=s3cret\""),
                 "expected name=value",
             ),
             ("[audit]\nshare = 2".to_owned(), "a number from 0 to 1"),

@@ -5,8 +5,8 @@ use spechop_store::LexicalWeight;
 use super::Target;
 use super::keys::Keys;
 
-/// The key.
-pub(crate) const LEXICAL_WEIGHT: &str = "index.lexical_weight";
+/// The key by which it is set.
+pub const LEXICAL_WEIGHT: &str = "index.lexical_weight";
 
 /// `target`: whether the index is looked up in, or guesses what is found elsewhere.
 pub(super) fn lexical_weight(keys: &mut Keys<'_>, target: &Target) -> LexicalWeight {

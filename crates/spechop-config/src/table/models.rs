@@ -186,7 +186,7 @@ pub(super) static SPECULATOR: &[Key] = keys! {
     /// A file that says how often each title is mentioned, one {"title","mention_indegree"} a line. By default
     /// the numbers of links that came with the passages fill up.
     hot_in_degree: File, Example(r#""in_degree.jsonl""#);
-    /// Who is asked by "cascade".
+    /// Who is asked by "cascade". If no guess is confident, the others are waited for, two seconds at most.
     cascade: List, Is(r#"["memory", "index"]"#);
     /// A guess that takes itself to be right with at least this chance goes ahead at once.
     cascade_confidence: Number(0.0, 1.0), Is("0.5");

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::keys::{Keys, Mistake, Source};
+use super::keys::Keys;
+use super::mistake::{Mistake, Source};
 use super::read::{config, valid};
 use super::{Callers, Config, InvalidConfig, Written, table};
 use crate::Env;

@@ -4,7 +4,6 @@ use spechop_llm::Endpoint;
 use spechop_types::AnswerOptions;
 
 use super::*;
-use crate::tuning::Free;
 
 const ENDPOINT: &str =
     "kind = \"openai\"\nbase_url = \"http://127.0.0.1:8080/v1\"\nmodel = \"m\"\n";

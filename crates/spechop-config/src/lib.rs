@@ -1,15 +1,28 @@
-//! The configuration. It is read twice: `keys` collects what the operator wrote, then `read` says what
-//! it means. Whoever holds a [`Config`] holds a valid one. `table` says which keys there are.
+//! What an operator may set: read, checked and printed.
+//!
+//! It is read twice: `keys` collects what the operator wrote, then `read` says what it means. Whoever holds
+//! a [`Config`] holds a valid one. `table` says which keys there are.
+//!
+//! The environment is read in `env` and nowhere else.
+//!
+//! The files that a configuration names are looked at before a server starts: those of TLS ([`TlsFiles`]),
+//! of API keys ([`Callers::read`]) and of the public keys of an identity provider ([`KeySet`]). The server acts
+//! on them.
 
+pub mod api_keys;
 mod callers;
 mod chaos;
 mod drafting;
 mod encoder;
+mod env;
 mod hosts;
 mod hot;
+mod issuer;
+mod key_set;
 mod keys;
 mod lexical;
 mod mcp;
+mod mistake;
 mod models;
 mod nearest;
 mod observing;
@@ -27,6 +40,8 @@ mod table;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod transport;
 mod variable;
 
 use std::fmt;
@@ -41,26 +56,29 @@ use spechop_theory::TunerOptions;
 use spechop_types::Chance;
 use spechop_web::HttpEncoderOptions;
 
-pub use crate::accounts::Allowance;
-pub use crate::transport::{Limits as Transport, TlsError, TlsFiles, TlsPart};
 pub use callers::Callers;
 pub use chaos::Chaos;
+pub use env::{Env, EnvError};
 pub use hot::HotTraffic;
-pub use keys::{Mistake, Source};
-pub(crate) use lexical::LEXICAL_WEIGHT;
+pub use issuer::{Issuer, KeySource};
+pub use key_set::KeySet;
+pub use lexical::LEXICAL_WEIGHT;
+pub use mistake::{Mistake, Source};
 pub use observing::{Audit, Otlp};
 pub use print::{example, reference};
 pub use public_url::PublicUrl;
 pub use qdrant::{Qdrant, SharedMemory};
-pub use questions::Questions;
+pub use questions::{Free, Questions};
 pub use read::{Written, default_index_dir, served_index_dir};
 pub use reload::{Effective, Reread};
-pub(crate) use schedule::lanes_of;
-pub use show::{Origin, Setting, as_toml};
+pub use schedule::{Allowance, lanes_of};
+pub use show::{Setting, as_toml};
 pub use spechop_redis::RedisOptions;
 pub use spechop_sim::InjectedLatency;
 pub use spechop_store::LexicalWeight;
 pub use target::{Provider, Target, Web};
+pub use tls::{TlsContents, TlsError, TlsFiles, TlsPart};
+pub use transport::Transport;
 
 /// What the program runs on. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -205,7 +223,7 @@ pub enum DraftedBy {
 
 impl Drafting {
     /// The model that drafts and does nothing else, if there is one.
-    pub(crate) fn model(&self) -> Option<&Model> {
+    pub fn model(&self) -> Option<&Model> {
         match self.writer.as_ref()? {
             DraftedBy::Model(model) => Some(model),
             DraftedBy::Generator => None,
@@ -225,17 +243,20 @@ pub enum PatternSource {
 }
 
 /// Most look-ups that may be drafted for a hop.
-pub(crate) const DRAFTS_MAX: u32 = 8;
+pub const DRAFTS_MAX: u32 = 8;
 
 /// Most guesses of a hop.
-pub(crate) const GUESSES_MAX: u32 = 16;
+pub const GUESSES_MAX: u32 = 16;
 
 /// The most that `question.passages_max` may be. It is live, so readers have this as their own limit.
-pub(crate) const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+pub const PASSAGES_MAX: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+
+/// The most passages of all hops of an answer together.
+pub const EVIDENCE_MAX: usize = 10_000;
 
 impl Config {
     /// Whether anything runs on ONNX Runtime.
-    pub(crate) fn needs_runtime(&self) -> bool {
+    pub fn needs_runtime(&self) -> bool {
         let readers = [&self.reader, &self.speculator.model];
         self.encoder.dir().is_some() || readers.iter().any(|reader| reader.is_spans())
     }
@@ -326,7 +347,7 @@ impl Reader {
     }
 
     /// The language model that reads in this process, its own or the generator.
-    pub(crate) fn local<'a>(&'a self, generator: &'a Model) -> Option<&'a LocalModelOptions> {
+    pub fn local<'a>(&'a self, generator: &'a Model) -> Option<&'a LocalModelOptions> {
         let model = match self {
             Self::Generator => generator,
             Self::Model(model) => model,

@@ -38,12 +38,12 @@ pub enum Target {
 
 impl Target {
     /// Whether look-ups leave this machine's index alone.
-    pub fn is_elsewhere(&self) -> bool {
+    pub(super) fn is_elsewhere(&self) -> bool {
         !matches!(self, Self::Index)
     }
 
     /// The name and the limits of the backend of its look-ups.
-    pub(crate) fn lanes(&self, scheduler: &Scheduler) -> (&'static str, Limits) {
+    pub fn lanes(&self, scheduler: &Scheduler) -> (&'static str, Limits) {
         match self {
             Self::Index => ("retriever", scheduler.retriever),
             Self::Web(_) => ("web", scheduler.web),
@@ -54,7 +54,7 @@ impl Target {
     }
 
     /// Who answers, in words that differ if another does. No secrets.
-    pub(crate) fn who(&self) -> String {
+    pub fn who(&self) -> String {
         match self {
             Self::Index => "index".to_owned(),
             Self::Web(web) => {

@@ -2,7 +2,6 @@
 //! is kept, with its key and where it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,36 +10,11 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use super::InvalidConfig;
+use super::mistake::{Mistake, Source};
 use super::nearest::nearest;
 use super::table::{self, Key, Kind, LIST};
 use super::variable::{is_of_service, variable};
 use crate::Env;
-
-/// Where a setting was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Nowhere: it is the default.
-    Default,
-    /// In the configuration file.
-    File(PathBuf),
-    /// In this environment variable.
-    Variable(String),
-    /// On the command line, with this flag.
-    Flag(String),
-}
-
-/// Something in the configuration that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The key's path, e.g. `question.k`.
-    pub key: String,
-    /// Where it was written.
-    pub source: Source,
-    /// What is wrong, and if possible what would be right.
-    pub problem: String,
-    /// The command that puts it right, if there is one.
-    pub remedy: Option<String>,
-}
 
 /// Settings that were written, to be asked for by their keys. What is not in the table is a mistake.
 pub(super) struct Keys<'a> {
@@ -479,27 +453,6 @@ fn flatten(prefix: &str, table: Table, out: &mut BTreeMap<String, Value>) {
             value => {
                 out.insert(key, value);
             }
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Variable(name) => f.write_str(name),
-            Self::Flag(flag) => f.write_str(flag),
-        }
-    }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.key, self.source, self.problem)?;
-        match &self.remedy {
-            Some(command) => write!(f, ": run `{command}`"),
-            None => Ok(()),
         }
     }
 }

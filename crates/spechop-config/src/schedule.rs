@@ -11,7 +11,22 @@ use spechop_types::{Money, Price};
 
 use super::keys::Keys;
 use super::qdrant::Qdrant;
-use super::{Allowance, Engine, Model, Scheduler};
+use super::{Engine, Model, Scheduler};
+
+/// What a tenant may spend. `None` is not limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// After this everything is as new.
+    pub period: Duration,
+    /// Time of questions, one after the other.
+    pub time: Option<Duration>,
+    /// Target calls.
+    pub target_calls: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Money.
+    pub money: Option<Money>,
+}
 
 /// A call that computes on this machine keeps its worker busy; a second one waits ready behind it.
 const OWN_READER: usize = 2;
@@ -81,7 +96,7 @@ fn at_once(model: &Model) -> usize {
 }
 
 /// Lanes for a model without keys of its own.
-pub(crate) fn lanes_of(model: &Model) -> Limits {
+pub fn lanes_of(model: &Model) -> Limits {
     let capacity = NonZeroUsize::new(at_once(model)).unwrap_or(NonZeroUsize::MIN);
     Limits {
         capacity,

@@ -6,7 +6,7 @@ use std::fmt;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::keys::Source;
+use super::mistake::Source;
 use super::table::{self, DefaultValue, Key, Kind, LIST, SECTIONS};
 use super::{InvalidConfig, Written};
 use crate::Env;
@@ -18,22 +18,22 @@ const HIDDEN: &str = "hidden";
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Its path, e.g. `question.k`.
-    pub path: String,
+    path: String,
     /// Its row; `None` for the list of API keys, which has one for each field.
-    pub row: Option<&'static Key>,
+    row: Option<&'static Key>,
     /// What was written, or the default, as TOML. `None` if there is neither.
-    pub value: Option<Value>,
+    value: Option<Value>,
     /// Where it was written.
-    pub origin: Origin,
+    origin: Origin,
 }
 
 /// Where a value was written, to the line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+#[derive(Clone, Debug)]
+struct Origin {
     /// The file, the variable or the flag.
-    pub source: Source,
+    source: Source,
     /// The line of the file, from 1.
-    pub line: Option<usize>,
+    line: Option<usize>,
 }
 
 impl Written {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
 use spechop_ports::physical_cores;
 
-use super::keys::{Keys, Source};
+use super::keys::Keys;
+use super::mistake::Source;
 use super::read::{must_be_pulled, must_exist};
 use super::{Engine, Model, Reader, Speculator, SpeculatorKind, Style, Target, remembering};
 use crate::Env;

@@ -145,7 +145,10 @@ mod tests {
         assert_eq!(options.shape.items, Some(Path::from("a.b")));
         // As one text, e.g. in a variable.
         let options = read("command = \"notes --all\"\ntool = \"find\"", &[]).unwrap();
-        assert_eq!(options.server.to_string(), "notes --all");
+        let Server::Program(program) = &options.server else {
+            panic!("it is a program")
+        };
+        assert_eq!(program.command, ["notes", "--all"]);
     }
 
     #[test]

@@ -10,12 +10,11 @@ use serde::Deserialize;
 use spechop_types::Tenant;
 use toml::{Table, Value};
 
-use super::InvalidConfig;
-use super::keys::{Keys, Mistake, Source, line_of};
+use super::api_keys::{Behalf, Key, KeyHash, KeyName, PREFIX, RequestRate, Role};
+use super::keys::{Keys, line_of};
+use super::mistake::{Mistake, Source};
 use super::table::LIST as KEYS;
-use crate::jwt::{Issuer, KeySource};
-use crate::keys::{Behalf, Key, KeyHash, KeyName, PREFIX, RequestRate, Role};
-use crate::transport::{TlsFiles, TlsPart};
+use super::{InvalidConfig, Issuer, KeySource, TlsFiles, TlsPart};
 
 /// A file with more keys than the list of the configuration itself.
 const KEYS_FILE: &str = "server.keys_file";
@@ -71,7 +70,7 @@ impl Callers {
 
     /// Whether more than one tenant may ask with these keys, or with tokens. A key that may only look after the
     /// server takes no places.
-    pub(crate) fn are_several_with(&self, keys: &[Key]) -> bool {
+    pub fn are_several_with(&self, keys: &[Key]) -> bool {
         let asking = keys.iter().filter(|key| key.roles.contains(&Role::Ask));
         let mut tenants = asking.map(|key| match &key.behalf {
             Behalf::Of(tenant) => Some(tenant),
@@ -182,7 +181,7 @@ fn issuer(keys: &mut Keys<'_>) -> Option<Issuer> {
         leeway,
         refresh,
     };
-    match issuer.check() {
+    match issuer.keys.check() {
         Ok(()) => Some(issuer),
         Err(problem) => {
             keys.mistake(JWKS, problem);

@@ -12,14 +12,13 @@ use spechop_types::Tenant;
 use spechop_types::VerifierMode;
 
 use super::*;
-use crate::Env;
 
 mod callers;
 mod drafting;
 mod places;
 
-const EXAMPLE: &str = include_str!("../../../../deploy/spechop.example.toml");
-const DEMO: &str = include_str!("../../../../deploy/demo.toml");
+const EXAMPLE: &str = include_str!("../../../deploy/spechop.example.toml");
+const DEMO: &str = include_str!("../../../deploy/demo.toml");
 
 /// A home whose data folder holds everything that the defaults name, empty.
 struct Home(tempfile::TempDir);
@@ -123,7 +122,7 @@ fn what_the_server_chooses_can_be_fixed() {
     home.read("[question]\nk = \"auto\"\nk_max = 2", &[], &[])
         .unwrap();
     let fixed = "[question]\nk = 4\nplan_ahead = false\nchance_min = 0.0\ndrafts = 2";
-    assert_eq!(free(fixed), crate::tuning::Free::default());
+    assert_eq!(free(fixed), Free::default());
 }
 
 #[test]
@@ -301,7 +300,7 @@ fn the_table_has_the_keys_that_are_asked_for_and_no_others() {
 
 #[test]
 fn the_example_and_the_reference_are_those_of_the_table() {
-    const REFERENCE: &str = include_str!("../../../../docs/CONFIG.md");
+    const REFERENCE: &str = include_str!("../../../docs/CONFIG.md");
     assert!(
         EXAMPLE == example(),
         "keep what `spechop config show --example` prints as deploy/spechop.example.toml"

@@ -8,9 +8,7 @@ use spechop_types::{AnswerOptions, Budget, Chance, Effort, K, Money, Tenant, Ver
 use toml::Value;
 
 use super::keys::Keys;
-use super::{Drafting, schedule};
-use crate::reply::EVIDENCE_MAX;
-use crate::tuning::Free;
+use super::{Drafting, EVIDENCE_MAX, schedule};
 
 /// In a list of tenants: all of them.
 const EVERYBODY: &str = "*";
@@ -58,18 +56,18 @@ impl Questions {
     /// Whether this tenant is one of a list of the configuration. `*` is everybody; else tenants are named
     /// as the log names them, so that `default` is the one without a name. A tenant may have that very name:
     /// it is meant, too, for nobody can see in a log which of them is.
-    pub(crate) fn names(list: &[String], tenant: &Tenant) -> bool {
+    pub fn names(list: &[String], tenant: &Tenant) -> bool {
         let logged = tenant.to_string();
         list.iter().any(|name| name == EVERYBODY || *name == logged)
     }
 
     /// Whether nothing may be looked up elsewhere ahead of need on behalf of this tenant.
-    pub(crate) fn is_quiet(&self, tenant: &Tenant) -> bool {
+    pub fn is_quiet(&self, tenant: &Tenant) -> bool {
         Self::names(&self.quiet, tenant)
     }
 
     /// What holds for a tenant's question of which this is said.
-    pub(crate) fn options(&self, said: &AnswerOptions, tenant: &Tenant) -> AnswerOptions {
+    pub fn options(&self, said: &AnswerOptions, tenant: &Tenant) -> AnswerOptions {
         let options = said.clone().or(&self.usual);
         AnswerOptions {
             quiet: options.quiet || self.is_quiet(tenant),
@@ -78,7 +76,7 @@ impl Questions {
     }
 
     /// What of a question is left to the server, if the question says nothing.
-    pub(crate) fn free(&self) -> Free {
+    pub fn free(&self) -> Free {
         Free::of(&self.usual)
     }
 
@@ -89,7 +87,7 @@ impl Questions {
     }
 
     /// The window's policy, if this is said.
-    pub(crate) fn policy(&self, said: &AnswerOptions) -> Policy {
+    pub fn policy(&self, said: &AnswerOptions) -> Policy {
         let salvaging = Policy {
             orphans_max: self.salvage_max.get(),
             draft_guesses: self.draft_guesses,
@@ -99,11 +97,37 @@ impl Questions {
     }
 
     /// [`Self::policy`] as the simulator plays it.
-    pub(crate) fn simulated(&self, said: &AnswerOptions) -> Policy {
+    pub fn simulated(&self, said: &AnswerOptions) -> Policy {
         Policy {
             // What else a speculator would have guessed is not recorded.
             guesses_max: NonZeroUsize::MIN,
             ..self.policy(said)
+        }
+    }
+}
+
+/// What of a question is left to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// Its k.
+    pub k: bool,
+    /// Whether planning goes ahead without a guess.
+    pub plan_ahead: bool,
+    /// How likely a branch must be to be built.
+    pub gate: bool,
+    /// Whether look-ups are drafted.
+    pub drafts: bool,
+}
+
+impl Free {
+    /// What is not said, and a k that is `auto`.
+    pub fn of(said: &AnswerOptions) -> Self {
+        Self {
+            k: said.k == Some(K::Auto),
+            plan_ahead: said.plan_ahead.is_none(),
+            gate: said.chance_min.is_none(),
+            // They would be refused if nothing may be learnt ahead of need.
+            drafts: said.drafts.is_none() && !said.quiet,
         }
     }
 }

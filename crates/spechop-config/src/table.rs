@@ -33,24 +33,24 @@ pub(super) const LIST: &str = "keys";
 
 /// A key of the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub(super) struct Key {
     /// Its name within its section.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What its values are.
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// What it is if nobody says it.
-    pub default: DefaultValue,
+    pub(super) default: DefaultValue,
     /// What it does, in lines.
-    pub doc: &'static [&'static str],
+    pub(super) doc: &'static [&'static str],
     /// Whether a change counts without a restart.
-    pub live: bool,
+    pub(super) live: bool,
     /// Whether its value is not shown.
-    pub secret: bool,
+    pub(super) secret: bool,
 }
 
 /// What the values of a key are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// A whole number, from the first to the second.
     Whole(u64, u64),
     /// A number, from the first to the second.
@@ -79,7 +79,7 @@ pub enum Kind {
 
 /// What a key is if nobody says it, as TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefaultValue {
+pub(super) enum DefaultValue {
     /// This.
     Is(&'static str),
     /// What depends on other keys, or on what is on the disk; this is the usual case.
@@ -301,7 +301,7 @@ impl Key {
 
 impl DefaultValue {
     /// The text of the row.
-    pub fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::Is(text) | Self::Usually(text) | Self::Example(text) => text,
         }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use axum::http::Uri;
+use http::Uri;
 
 /// An address such as `https://qa.example.org` or `https://example.org/spechop`, without a slash at its
 /// end.

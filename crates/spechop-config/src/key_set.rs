@@ -1,5 +1,8 @@
 //! The public keys of an identity provider (JWKS, RFC 7517).
 
+use std::fs;
+use std::path::Path;
+
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
@@ -8,9 +11,9 @@ use serde_json::Value;
 /// The most keys. Providers have two or three.
 const KEYS_MAX: usize = 100;
 
-/// The keys that can be used; at least one.
+/// The public keys of an identity provider that can be used; at least one.
 #[derive(Debug)]
-pub(super) struct KeySet {
+pub struct KeySet {
     keys: Vec<Key>,
     /// What they were read from.
     text: Vec<u8>,
@@ -31,9 +34,24 @@ struct Key {
 }
 
 impl KeySet {
+    /// The keys that a file holds. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file, which is named.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read(path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        Self::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
+    }
+
     /// The keys in a document `{"keys": […]}`. Those of kinds that are not known are left out, and so are
     /// symmetric ones and those that are not for signatures.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the document.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let document: Value =
             serde_json::from_slice(text).map_err(|error| format!("this is no JSON: {error}"))?;
         let list = document["keys"].as_array();
@@ -54,12 +72,13 @@ impl KeySet {
         })
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.keys.len()
     }
 
     /// The key that a token names. A token that names none is taken if one key alone can be meant.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
+    pub fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let mut fitting = self.keys.iter().filter(|key| {
             key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
         });
@@ -99,4 +118,54 @@ fn usable(written: &Value) -> Option<Key> {
         algorithms,
         key: DecodingKey::from_jwk(&jwk).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm::{ES256, HS256, RS256, RS384};
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(list: &[Value]) -> Result<KeySet, String> {
+        KeySet::parse(json!({ "keys": list }).to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_set_of_keys_holds_what_signatures_can_be_checked_with() {
+        let one = json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "rsa", "use": "sig" });
+        let mut symmetric = json!({ "kty": "oct", "k": "c2VjcmV0", "kid": "s", "alg": "HS256" });
+        let mut to_encrypt = one.clone();
+        to_encrypt["use"] = json!("enc");
+        let mut for_one = one.clone();
+        for_one["alg"] = json!("RS384");
+        let strange = json!({ "kty": "AKP", "pub": "x" });
+        let list = [
+            symmetric.clone(),
+            to_encrypt.clone(),
+            strange,
+            json!(7),
+            for_one,
+        ];
+        let set = parse(&list).unwrap();
+        assert_eq!(set.count(), 1);
+        assert!(set.find(Some("rsa"), RS384).is_some() && set.find(None, RS384).is_some());
+        assert!(set.find(Some("rsa"), RS256).is_none() && set.find(Some("s"), HS256).is_none());
+        // Without a name, two keys of a kind could be meant.
+        let mut other = one.clone();
+        other["kid"] = json!("other");
+        let curve = json!({ "kty": "EC", "crv": "P-256", "x": "AQAB", "y": "AQAB", "kid": "p256" });
+        let two = parse(&[one.clone(), other, curve]).unwrap();
+        assert!(two.find(None, RS256).is_none() && two.find(Some("other"), RS256).is_some());
+        assert!(two.find(None, ES256).is_some());
+        symmetric["kid"] = json!("again");
+        for list in [vec![], vec![symmetric], vec![to_encrypt]] {
+            assert!(parse(&list).unwrap_err().contains("no key"));
+        }
+        let many = parse(&vec![one; 101]).unwrap_err();
+        assert!(many.contains("101 keys"), "{many}");
+        for text in ["", "{}", "[]", "{\"keys\": 1}", "{\"keys\": {}}", "\u{0}"] {
+            assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! Keys, TLS and who may be let in, as they are written.
 
-use super::super::{InvalidConfig, TlsFiles};
 use super::*;
-use crate::keys::{Behalf, Cost, KeyName, NewKey, Role};
+use crate::api_keys::{Behalf, Cost, KeyName, NewKey, Role};
 
 fn hash() -> String {
     let cost = Cost {
