@@ -73,10 +73,12 @@ prepare() {
 
 gold_planner() {
   [ ${#GOLD[@]} -gt 0 ] && return
-  local log pid
+  local log pid set files=()
   log=$(mktemp)
-  # shellcheck disable=SC2046
-  python3 eval/ablation/gold_planner.py --port ${GOLD_PORT:-0} $(printf "$SPECHOP_DATA_DIR/eval/%s.jsonl " "${SETS[@]}") >"$log" &
+  for set in "${SETS[@]}"; do
+    files+=("$SPECHOP_DATA_DIR/eval/$set.jsonl")
+  done
+  python3 eval/ablation/gold_planner.py --port "${GOLD_PORT:-0}" "${files[@]}" >"$log" &
   pid=$!
   trap "kill $pid 2>/dev/null || true" EXIT
   until grep -q http "$log"; do

@@ -147,7 +147,7 @@ def serve(planner, port=0):
             try:
                 request = json.loads(body)
                 text = planner.reply(request["messages"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 return self.answer(400, {"error": {"message": f"not a chat request: {error!r}"}})
             if text is None:
                 return self.answer(422, {"error": {"message": "no gold plan of this question"}})

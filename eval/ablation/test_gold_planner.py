@@ -139,6 +139,7 @@ class GoldPlanner(unittest.TestCase):
         for body, path, status in [
             ({"messages": messages("Who are you?")}, "/v1/chat/completions", 422),
             ({}, "/v1/chat/completions", 400),
+            ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Who?"}]}]}, "/v1/chat/completions", 400),
             (request, "/v1/completions", 404),
         ]:
             with self.assertRaises(urllib.error.HTTPError) as raised:

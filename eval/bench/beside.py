@@ -4,7 +4,8 @@
     beside.py RUN [RUN…]
 
 Seconds are means over the questions that all have answered; the interval is of 95 %, by bootstrap over questions. A segment
-is the writing of a sub-question, the last one the writing of the answer. Answers are compared with those of the first way."""
+is the writing of a sub-question, the last one the writing of the answer. Answers are compared with those of the first way.
+Rows of earlier versions do not say how long they waited."""
 
 import argparse
 import collections
@@ -27,13 +28,14 @@ def main():
     first = ways[0][1]
     for name, rows in ways:
         seconds = statistics.mean(rows[one]["latency_ms"] for one in ids) / 1e3
-        waiting = statistics.mean(rows[one]["stall_ms"] for one in ids) / 1e3
+        stalls = [rows[one].get("stall_ms") for one in ids]
+        waiting = "–" if None in stalls else f"{statistics.mean(stalls) / 1e3:.3f}"
         calls = statistics.mean(rows[one]["targets"]["started"] for one in ids)
         others = sum(rows[one]["answer"] != first[one]["answer"] for one in ids)
         of_first = [of(rows, first, ids, kind) for kind in (segments, last)]
         low, high = interval(rows, first, ids)
         print(
-            f"| {name} | {seconds:.3f} | {of(rows, first, ids, latency):.3f} ({low:.3f} to {high:.3f}) | {waiting:.3f} "
+            f"| {name} | {seconds:.3f} | {of(rows, first, ids, latency):.3f} ({low:.3f} to {high:.3f}) | {waiting} "
             f"| {of_first[0]:.2f} | {of_first[1]:.2f} | {calls:.2f} | {others} |"
         )
 

@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import resource
+import shlex
 import signal
 import statistics
 import subprocess
@@ -49,7 +50,10 @@ class Server:
         self.key = key
         command = [spechop, "eval", "scripted", "--listen", "127.0.0.1:0", *args]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.address = self.process.stdout.readline().removeprefix("ready on ").strip()
+        line = self.process.stdout.readline()
+        if not line.startswith("ready on "):
+            sys.exit(f"the server has not started; this says why: {shlex.join(command)}")
+        self.address = line.removeprefix("ready on ").strip()
 
     def __enter__(self):
         return self

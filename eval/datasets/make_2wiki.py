@@ -21,8 +21,8 @@ DEMO_TYPES = ["compositional", "comparison", "bridge_comparison"]
 
 
 def read_lines(path):
-    """The non-empty lines of a file, unchanged."""
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    """The non-empty lines of a file, unchanged. `splitlines` would cut a title that has a line separator of Unicode."""
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
 def gzipped(lines):

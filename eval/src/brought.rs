@@ -354,15 +354,15 @@ fn read<L: Line>(
             source,
         })?;
         let (question, hop) = read.place();
-        match hops.get(question) {
+        let is_whole = match hops.get(question) {
             None => return Err(wrong(format!("the bundle has no question `{question}`"))),
             Some(Some(last)) if !(1..=*last).contains(&hop) => {
                 return Err(wrong(format!(
                     "question `{question}` has no hop {hop}: it has {last}, counted from 1"
                 )));
             }
-            Some(_) => {}
-        }
+            Some(last) => last.is_some(),
+        };
         let place = lines.entry(question.to_owned()).or_default();
         if let Some(first) = place.insert(hop, line) {
             return Err(wrong(format!(
@@ -371,7 +371,10 @@ fn read<L: Line>(
         }
         let question = question.to_owned();
         let said = read.said().map_err(wrong)?;
-        all.entry(question).or_default().insert(hop, said);
+        // Nothing of another is played.
+        if is_whole {
+            all.entry(question).or_default().insert(hop, said);
+        }
     }
     Ok(all)
 }

@@ -11,9 +11,10 @@ use crate::files::{
     FileError, Log, json, json_lines, read_json, read_lines, read_log, write_whole,
 };
 use crate::stage::{Input, Stage};
-use crate::{Dataset, Machine, Question};
+use crate::{Dataset, Machine, Question, folder};
 
-const INFO: &str = "bundle.json";
+/// A folder that has this file is a bundle's.
+pub(crate) const INFO: &str = "bundle.json";
 const QUESTIONS: &str = "questions.jsonl";
 const STAGES: &str = "stages.jsonl";
 
@@ -53,6 +54,9 @@ pub enum BundleError {
     /// There are stages, and nothing says whose.
     #[error("{} has {STAGES} and no {INFO}: what they are of is not known; take another folder", .0.display())]
     Stray(PathBuf),
+    /// The folder is a run's, and the questions in it are the run's.
+    #[error("{} holds a run; take another folder for the bundle", .0.display())]
+    Run(PathBuf),
     /// There are more or fewer questions than it was begun with, or one twice.
     #[error("{} does not hold the {said} different questions that it was begun with; take another folder", dir.display())]
     Questions {
@@ -148,13 +152,16 @@ impl Bundle {
     /// # Errors
     ///
     /// A bundle that was recorded with other questions or parts; with another commit, unless
-    /// `mix_commits`; stages of nobody knows what.
+    /// `mix_commits`; stages of nobody knows what; a run.
     pub fn record(
         dir: &Path,
         info: BundleInfo,
         questions: &[Question],
         mix_commits: bool,
     ) -> Result<Self, BundleError> {
+        if dir.join(folder::INFO).exists() && !dir.join(INFO).exists() {
+            return Err(BundleError::Run(dir.to_owned()));
+        }
         fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
         let mut log = Log::open(dir.join(STAGES))?;
         let mut bundle = if dir.join(INFO).exists() {

@@ -12,7 +12,7 @@ use spechop_sim::Clock;
 use crate::asked::{AskedHop, asked};
 use crate::brought::{Brought, BroughtGuess, ByHop};
 use crate::stage::Guessed;
-use crate::{Bundle, Injected, MissingStage, Variant};
+use crate::{Bundle, Injected, Variant};
 
 /// Draws are the same each time.
 const SEED: u64 = 1;
@@ -72,40 +72,26 @@ impl FromStr for Control {
 }
 
 impl Brought {
-    /// Takes in what a control says of each hop of the bundle.
-    ///
-    /// # Errors
-    ///
-    /// The first stage of a sequential agent that is missing.
-    pub fn add_control(
-        &mut self,
-        control: Control,
-        bundle: &Bundle,
-        injected: Option<Injected>,
-    ) -> Result<(), MissingStage> {
+    /// Takes in what a control says of each hop of the bundle. Of a question whose sequential agent was not
+    /// recorded whole nothing is played, so it says nothing of it.
+    pub fn add_control(&mut self, control: Control, bundle: &Bundle, injected: Option<Injected>) {
         let said = match control {
             Control::Silent => HashMap::new(),
-            Control::Blind => blind(bundle, injected)?,
+            Control::Blind => blind(bundle, injected),
         };
         self.add_guesses(control, said);
-        Ok(())
     }
 }
 
-fn blind(bundle: &Bundle, injected: Option<Injected>) -> Result<ByHop<BroughtGuess>, MissingStage> {
+fn blind(bundle: &Bundle, injected: Option<Injected>) -> ByHop<BroughtGuess> {
     let mut clock = Clock::new();
     let usual = Variant::standard();
     let mut hops: Vec<AskedHop> = Vec::new();
     for question in bundle.questions() {
-        hops.extend(asked(
-            &mut clock,
-            bundle,
-            question,
-            usual.speculator(),
-            injected,
-        )?);
+        let all = asked(&mut clock, bundle, question, usual.speculator(), injected);
+        hops.extend(all.into_iter().flatten());
     }
-    Ok(draw(&hops, &mut SmallRng::seed_from_u64(SEED)))
+    draw(&hops, &mut SmallRng::seed_from_u64(SEED))
 }
 
 /// In place of each guess of ours the observation of a hop of another question. Nothing if there is only one

@@ -16,11 +16,12 @@ use std::path::Path;
 use crate::files::{
     FileError, Log, json, json_lines, read_json, read_lines, read_log, write_whole,
 };
-use crate::{Question, Row, RunInfo, Source, Wanted};
+use crate::{Question, Row, RunInfo, Source, Wanted, bundle};
 use differences::differences;
 pub use error::RunError;
 
-const INFO: &str = "run.json";
+/// A folder that has this file is a run's.
+pub(crate) const INFO: &str = "run.json";
 const QUESTIONS: &str = "questions.jsonl";
 const ROWS: &str = "rows.jsonl";
 
@@ -65,8 +66,9 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// The folder holds a run that was asked of a server, or cannot be written to.
+    /// The folder holds a run that was asked of a server, or a bundle, or cannot be written to.
     pub fn write(&self, dir: &Path) -> Result<(), RunError> {
+        refuse_bundle(dir)?;
         if read_info(dir)?.is_some_and(|there| there.source != Source::Simulated) {
             return Err(RunError::Precious(dir.to_owned()));
         }
@@ -123,13 +125,16 @@ impl RunWriter {
     ///
     /// # Errors
     ///
-    /// The folder holds a run of other circumstances, or a damaged one, or cannot be written to.
+    /// The folder holds a run of other circumstances, or a damaged one, or a bundle, or cannot be written to.
     pub fn open(
         dir: &Path,
         info: &RunInfo,
         questions: &[Question],
     ) -> Result<(Self, Vec<Row>), RunError> {
         check_questions(&dir.join(QUESTIONS), questions, info)?;
+        if !dir.join(INFO).exists() {
+            refuse_bundle(dir)?;
+        }
         fs::create_dir_all(dir).map_err(FileError::io("make the folder", dir))?;
         let mut log = Log::open(dir.join(ROWS))?;
         let begun = read_info(dir)?;
@@ -198,6 +203,14 @@ impl RunWriter {
         self.log.append(row)?;
         self.there.insert(key(row));
         Ok(())
+    }
+}
+
+/// The questions of a bundle would be replaced, and with others it cannot be read any more.
+fn refuse_bundle(dir: &Path) -> Result<(), RunError> {
+    match dir.join(bundle::INFO).exists() {
+        true => Err(RunError::Bundle(dir.to_owned())),
+        false => Ok(()),
     }
 }
 

@@ -10,12 +10,12 @@
 //! the next question when one is answered, and measures answers, not load.
 
 mod arrivals;
+mod running;
 mod setting;
 mod tally;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -33,18 +33,21 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
 use crate::wire;
+use arrivals::Arrivals;
 pub use arrivals::Shape;
-use arrivals::{Arrival, Arrivals};
+use running::Running;
 pub use setting::{InvalidSetting, LoadSetting};
 pub use tally::{Latencies, Measured, Ratio};
-use tally::{Latency, Outcome, Tally, Times};
+use tally::{Outcome, Times};
 
 /// The server ends first and says why; this is for a server that is silent.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often progress is told.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
-/// What an arrival is counted as that was not sent, for there were too many under way.
-const NOT_SENT: &str = "NOT_SENT";
+/// The most arrivals a second, and how many times faster than the mean a burst may be. Beyond that the arrivals of a
+/// second could not be drawn in a second.
+const RATE_MAX: f64 = 1e6;
+const FACTOR_MAX: f64 = 1e3;
 
 /// A connection to a server.
 pub type LoadClient<I> = SpecHopClient<InterceptedService<Channel, I>>;
@@ -171,16 +174,20 @@ impl LoadOptions {
         let factor_fits = match self.shape {
             Shape::Poisson => true,
             Shape::Bursts { factor, period } => {
-                factor.is_finite() && factor > 1.0 && !period.is_zero()
+                factor > 1.0 && factor <= FACTOR_MAX && !period.is_zero()
             }
         };
         for (fits, what, range) in [
             (
-                self.rate.is_finite() && self.rate > 0.0,
+                self.rate > 0.0 && self.rate <= RATE_MAX,
                 "the rate",
-                "a number of questions a second above 0",
+                "a number of questions a second above 0, and at most a million",
             ),
-            (factor_fits, "the factor of bursts", "a number above 1"),
+            (
+                factor_fits,
+                "the factor of bursts",
+                "a number above 1, and at most a thousand",
+            ),
             (!self.lasting.is_zero(), "the duration", "above 0"),
             (
                 self.in_flight_max > 0,
@@ -375,122 +382,4 @@ where
     };
     let silent = |_| Err(Status::deadline_exceeded("the server is silent"));
     timeout_at(limit, asking).await.unwrap_or_else(silent)
-}
-
-/// What has come of a run so far.
-struct Running<'a> {
-    options: &'a LoadOptions,
-    tally: Tally,
-    /// Those under way that count, by setting and pair.
-    open: HashSet<(usize, usize)>,
-    /// The different questions of those that count.
-    asked: HashSet<usize>,
-    late: Latency,
-    in_flight: usize,
-    in_flight_max: usize,
-    warm_up: u64,
-    answered: u64,
-    /// Of `answered`, those that count.
-    counted: u64,
-    failed: u64,
-    ended_early: bool,
-}
-
-impl<'a> Running<'a> {
-    fn new(options: &'a LoadOptions) -> Self {
-        Self {
-            tally: Tally::new(&options.settings),
-            options,
-            open: HashSet::new(),
-            asked: HashSet::new(),
-            late: Latency::default(),
-            in_flight: 0,
-            in_flight_max: 0,
-            warm_up: 0,
-            answered: 0,
-            counted: 0,
-            failed: 0,
-            ended_early: false,
-        }
-    }
-
-    fn counts(&self, arrival: &Arrival) -> bool {
-        arrival.at >= self.options.warm_up
-    }
-
-    /// A question is due. `false`: there is no room for it.
-    fn begin(&mut self, arrival: &Arrival, late: Duration) -> bool {
-        let counts = self.counts(arrival);
-        if self.in_flight >= self.options.in_flight_max {
-            self.failed += 1;
-            if counts {
-                let outcome = Outcome::Failed(NOT_SENT.to_owned());
-                self.tally.count(arrival.setting, arrival.pair, outcome);
-            }
-            return false;
-        }
-        self.in_flight += 1;
-        self.tally.begins(arrival.setting, counts);
-        if counts {
-            self.in_flight_max = self.in_flight_max.max(self.in_flight);
-            self.late.record(late);
-            self.open.insert((arrival.setting, arrival.pair));
-            self.asked.insert(arrival.question);
-        } else {
-            self.warm_up += 1;
-        }
-        true
-    }
-
-    fn settle(&mut self, arrival: &Arrival, outcome: Outcome) {
-        self.in_flight -= 1;
-        self.tally.ends(arrival.setting);
-        let is_answered = matches!(outcome, Outcome::Answered(_));
-        self.answered += u64::from(is_answered);
-        self.failed += u64::from(!is_answered);
-        if !self.counts(arrival) {
-            return;
-        }
-        self.counted += u64::from(is_answered);
-        self.open.remove(&(arrival.setting, arrival.pair));
-        self.tally.count(arrival.setting, arrival.pair, outcome);
-    }
-
-    /// What is still open was cancelled.
-    fn abandon_rest(&mut self) {
-        for (setting, pair) in std::mem::take(&mut self.open) {
-            self.tally.count(setting, pair, Outcome::Unfinished);
-        }
-    }
-
-    fn progress(&self, elapsed: Duration, of: Duration) -> LoadProgress {
-        LoadProgress {
-            elapsed: elapsed.min(of),
-            of,
-            in_flight: self.in_flight,
-            answered: self.answered,
-            failed: self.failed,
-        }
-    }
-
-    /// `lasted`: how long questions arrived that count. `whole`: until the last answer.
-    fn loaded(&self, lasted: Duration, whole: Duration, ended_early: bool) -> Loaded {
-        let whole = whole.as_secs_f64();
-        Loaded {
-            rate: self.options.rate,
-            lasted_s: lasted.as_secs_f64(),
-            warm_up: self.warm_up,
-            questions: self.asked.len(),
-            ended_early: ended_early || self.ended_early,
-            answered_per_s: if whole > 0.0 {
-                self.counted as f64 / whole
-            } else {
-                0.0
-            },
-            in_flight_max: self.in_flight_max,
-            sent_late_ms: self.late.summary(),
-            settings: self.tally.measured(),
-            compared: self.tally.compared(),
-        }
-    }
 }

@@ -245,6 +245,19 @@ fn what_is_no_bundle_or_cannot_be_read_is_told_apart() {
 }
 
 #[test]
+fn a_run_keeps_its_questions() {
+    let dir = tempdir().unwrap();
+    for file in ["run.json", "questions.jsonl"] {
+        fs::write(dir.path().join(file), "of a run").unwrap();
+    }
+    let error = go_on(dir.path(), |_, _| {}, false).unwrap_err();
+    assert!(matches!(error, BundleError::Run(_)), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    let questions = fs::read_to_string(dir.path().join("questions.jsonl"));
+    assert_eq!(questions.unwrap(), "of a run");
+}
+
+#[test]
 fn stages_of_nobody_knows_what_are_not_added_to() {
     let dir = begun();
     fs::remove_file(dir.path().join("bundle.json")).unwrap();

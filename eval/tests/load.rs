@@ -185,15 +185,23 @@ async fn what_cannot_be_is_said_before_anything_is_sent() {
     nothing.settings.clear();
     let mut slow = fine.clone();
     slow.rate = 0.0;
-    let mut burst = fine.clone();
-    burst.shape = Shape::Bursts {
-        factor: 1.0,
-        period: Duration::from_secs(1),
+    // More than could be drawn: whoever asked for it could not even stop it.
+    let mut fast = fine.clone();
+    fast.rate = 1e300;
+    let bursts = |factor| LoadOptions {
+        shape: Shape::Bursts {
+            factor,
+            period: Duration::from_secs(1),
+        },
+        ..fine.clone()
     };
+    let (burst, steep) = (bursts(1.0), bursts(f64::INFINITY));
     for (options, asked, words) in [
         (&nothing, 1, "there is no setting"),
         (&slow, 1, "the rate must be"),
+        (&fast, 1, "at most a million"),
         (&burst, 1, "the factor of bursts must be"),
+        (&steep, 1, "at most a thousand"),
         (&fine, 0, "there is no question"),
     ] {
         let error = run(&server, options, &questions(asked)).await.unwrap_err();

@@ -11,7 +11,8 @@ mod models;
 use std::process::ExitCode;
 
 use clap::Parser;
-use spechop_server::{Env, raise_open_files};
+use spechop_config::Env;
+use spechop_server::raise_open_files;
 
 /// An index has two files open for each 65,536 passages, and a merge has all its parts open. The usual limit of
 /// 1,024 is meant for programs that cannot cope with more. Not simply as many as the system lets be: programs that

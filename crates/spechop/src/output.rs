@@ -1,9 +1,11 @@
 //! Results, errors and colours of every command.
 
 use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use spechop_server::Env;
+use serde::Serializer;
+use spechop_config::Env;
 
 /// The exit code by which a shell tells that SIGPIPE has ended a program: 128, and the number of the signal.
 const AFTER_SIGPIPE: u8 = 128 + 13;
@@ -40,14 +42,19 @@ impl Write for Output {
     }
 }
 
+/// A path in JSON, as it is shown in a sentence: its name need not be UTF-8.
+pub(crate) fn lossy<P: AsRef<Path>, S: Serializer>(path: &P, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&path.as_ref().display())
+}
+
 /// Whether stderr may be coloured.
 pub(crate) fn has_colours(env: &Env) -> bool {
     colours(io::stderr().is_terminal(), env)
 }
 
-/// A terminal has colours, unless somebody objects as no-color.org says.
+/// A terminal has colours, unless it is one that shows them as letters, or somebody objects as no-color.org says.
 fn colours(is_terminal: bool, env: &Env) -> bool {
-    is_terminal && env.get("NO_COLOR").is_none()
+    is_terminal && env.get("TERM") != Some("dumb") && env.get("NO_COLOR").is_none()
 }
 
 fn told(error: io::Error) -> io::Error {
@@ -82,9 +89,10 @@ mod tests {
     #[test]
     fn colours_are_for_terminals_and_for_those_who_want_them() {
         let nobody = Env::default();
-        let somebody = Env::from_iter([("NO_COLOR", "1")]);
         assert!(colours(true, &nobody) && !colours(false, &nobody));
-        assert!(!colours(true, &somebody));
+        for (objection, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            assert!(!colours(true, &Env::from_iter([(objection, value)])));
+        }
     }
 
     #[test]

@@ -21,6 +21,9 @@ fn errors_are_one_clear_line_and_an_exit_code() {
     };
     let not_toml = empty.path().join("c.toml");
     std::fs::write(&not_toml, "[server\nlisten = 1").unwrap();
+    let run_of_another_kind = empty.path().join("run");
+    std::fs::create_dir(&run_of_another_kind).unwrap();
+    std::fs::write(run_of_another_kind.join("questions.jsonl"), "").unwrap();
     for (args, words) in [
         (
             &["ask", "Who?", "--addr", &closed][..],
@@ -44,6 +47,24 @@ fn errors_are_one_clear_line_and_an_exit_code() {
             "not TOML",
         ),
         (&["serve", "--log", "a=b=c"], "is no log filter"),
+        (&["serve", "--log", "warning"], "`warning` is no log level"),
+        (
+            &[
+                "eval",
+                "retrieval",
+                "--dataset",
+                "2wiki",
+                "--look-ups",
+                "none",
+                "--index",
+                "none",
+                "--held-out",
+                "none",
+                "--out",
+                run_of_another_kind.to_str().unwrap(),
+            ],
+            "holds a bundle or a run",
+        ),
     ] {
         let (code, stdout, stderr) = run(empty.path(), args);
         assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");

@@ -6,33 +6,33 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::shell::{miswritten, output, printed, refused, run, spechop, without_room};
+use crate::shell::{miswritten, output, printed, refused, run, spechop};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../eval/runs");
-const WEB: &str = "4150:1680:1";
+pub(crate) const WEB: &str = "4150:1680:1";
 
 /// A stored bundle, and a folder for what is made of it.
-struct Bundle {
-    bundle: String,
-    folder: TempDir,
+pub(crate) struct Bundle {
+    pub(crate) bundle: String,
+    pub(crate) folder: TempDir,
 }
 
 impl Bundle {
-    fn stored(name: &str) -> Self {
+    pub(crate) fn stored(name: &str) -> Self {
         Self {
             bundle: format!("{RUNS}/{name}/bundle"),
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
     /// What was asked at each hop.
-    fn hops(&self) -> Vec<Value> {
+    pub(crate) fn hops(&self) -> Vec<Value> {
         let args = [
             "eval",
             "questions",
@@ -45,7 +45,7 @@ impl Bundle {
     }
 
     /// A file with these lines.
-    fn file(&self, name: &str, lines: impl IntoIterator<Item = Value>) -> String {
+    pub(crate) fn file(&self, name: &str, lines: impl IntoIterator<Item = Value>) -> String {
         let path = self.path(name);
         let lines: Vec<String> = lines.into_iter().map(|line| line.to_string()).collect();
         fs::write(&path, lines.join("\n")).unwrap();
@@ -103,7 +103,7 @@ fn number(value: &Value, field: &str) -> f64 {
 }
 
 /// Our own guesses, as they were recorded.
-fn ours(hops: &[Value]) -> impl Iterator<Item = Value> {
+pub(crate) fn ours(hops: &[Value]) -> impl Iterator<Item = Value> {
     let guessed = hops.iter().filter(|hop| !hop["ours"].is_null());
     guessed.map(|hop| {
         let mut line = hop["ours"].clone();
@@ -435,46 +435,4 @@ fn what_cannot_be_played_is_refused() {
     }
     let choose = ["eval", "choose", "--bundle", &bundle.bundle];
     miswritten(&[&choose[..], &["--k-max", "65"]].concat(), "1..=64");
-}
-
-#[test]
-fn questions_that_cannot_be_written_leave_the_old_file() {
-    let bundle = Bundle::stored("2wiki-1.5b");
-    let out = bundle.path("hops.jsonl");
-    fs::write(&out, "old").unwrap();
-    let args = [
-        "eval",
-        "questions",
-        "--bundle",
-        &bundle.bundle,
-        "--out",
-        &out,
-    ];
-    let (code, stdout, stderr) = output(&mut without_room(&args));
-    assert_eq!((code, &*stdout), (1, ""), "{stderr}");
-    assert!(stderr.contains("cannot write "), "{stderr}");
-    assert_eq!(fs::read_to_string(&out).unwrap(), "old");
-    assert_eq!(bundle.folder.path().read_dir().unwrap().count(), 1);
-}
-
-#[test]
-fn a_bundle_of_another_version_says_so() {
-    let stored = Bundle::stored("2wiki-1.5b");
-    let older = stored.path("older");
-    fs::create_dir(&older).unwrap();
-    for file in ["questions.jsonl", "stages.jsonl"] {
-        fs::copy(
-            format!("{}/{file}", stored.bundle),
-            format!("{older}/{file}"),
-        )
-        .unwrap();
-    }
-    let info = fs::read_to_string(format!("{}/bundle.json", stored.bundle)).unwrap();
-    let mut info: Value = serde_json::from_str(&info).unwrap();
-    info.as_object_mut().unwrap().remove("passages");
-    fs::write(format!("{older}/bundle.json"), info.to_string()).unwrap();
-    for command in [&["questions"][..], &["simulate", "--k", "2"]] {
-        let args = [&["eval"][..], command, &["--bundle", &older]].concat();
-        refused(&args, "another version of spechop may have recorded it");
-    }
 }

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
+use std::process::Stdio;
 
-use crate::shell::{printed, refused, run};
+use crate::shell::{output, printed, refused, run, spechop, without_room};
 use serde_json::Value;
 
 #[test]
@@ -65,10 +66,24 @@ fn a_sample_is_drawn_labelled_and_read_again() {
         "line 1: set \"same\"",
     );
     // What was labelled is not overwritten.
-    refused(
-        &["eval", "decisions", &played, "--out", &sample],
-        "sample.jsonl",
-    );
+    let again = ["eval", "decisions", &played, "--out", &sample];
+    refused(&again, "sample.jsonl is there: give --out another file");
+    // What there was no room for is not there, and the next try finds its place free.
+    let cut = path("cut.jsonl");
+    let again = ["eval", "decisions", &played, "--out", &cut];
+    let (code, _, told) = output(&mut without_room(&again));
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("cannot write "), "{told}");
+    assert_eq!(run(&again).0, 0);
+    assert_eq!(fs::read_to_string(&cut).unwrap().lines().count(), 100);
+    // A table that nobody reads is no reason to lose the sample.
+    let unread = path("unread.jsonl");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = spechop(&["eval", "decisions", &played, "--out", &unread]);
+    let ended = command.stdout(writer).stderr(Stdio::null()).status();
+    assert_eq!(ended.unwrap().code(), Some(141));
+    assert_eq!(fs::read_to_string(&unread).unwrap().lines().count(), 100);
     let labelled: Vec<String> = text
         .lines()
         .map(|line| {

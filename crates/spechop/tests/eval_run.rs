@@ -23,10 +23,13 @@ case "$1 ${2:-}" in
 esac
 "#;
 
-/// The gold planner and Qdrant say where they are; whatever else is written in Python does nothing.
+/// The gold planner and Qdrant say where they are, the former if its files are there; whatever else is written in
+/// Python does nothing.
 const PYTHON: &str = r#"#!/bin/bash
 case "$1" in
-  *gold_planner.py) echo "http://127.0.0.1:9/v1"; exec sleep 60 ;;
+  *gold_planner.py)
+    for file in "${@:4}"; do [ -f "$file" ] || exit 1; done
+    echo "http://127.0.0.1:9/v1"; exec sleep 60 ;;
   *upstream.py) echo "ready on 127.0.0.1:9"; exec sleep 60 ;;
 esac
 "#;
@@ -36,7 +39,13 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        let place = Self(TempDir::new().unwrap());
+        Self::called(".tmp")
+    }
+
+    /// One whose name begins so.
+    fn called(name: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix(name).tempdir();
+        let place = Self(folder.unwrap());
         for (name, text) in [("spechop", SPECHOP), ("python3", PYTHON)] {
             let path = place.0.path().join(name);
             fs::write(&path, text).unwrap();
@@ -118,6 +127,17 @@ fn what_the_script_calls_exists() {
         let said = String::from_utf8(read.stderr).unwrap();
         assert!(read.status.success(), "spechop {call}: {said}");
     }
+}
+
+#[test]
+fn the_gold_planner_finds_its_files_whatever_their_folder_is_called() {
+    let place = Place::called("a %d ");
+    for set in ["2wiki", "musique"] {
+        let hot = format!("indexes/{set}-extended/hot");
+        fs::create_dir_all(place.0.path().join(hot)).unwrap();
+    }
+    let (success, said) = place.run(&["prepare", "record_gold"], &[]);
+    assert!(success, "{said}");
 }
 
 /// Only a replay knows that it was asked for stages that are not recorded. It says so at its end.

@@ -317,6 +317,30 @@ async fn the_index_of_the_demo_is_searched_if_there_is_no_other() {
     assert!(code == 0 && stdout.contains("Page "), "{stderr}");
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_may_lie_in_a_folder_whose_name_is_no_utf_8() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new("openai", 3, Letters::default()).await;
+    let index = place.dir.path().join(OsStr::from_bytes(b"index\xff"));
+    let [corpus, config] = ["corpus.jsonl", "c.toml"].map(|name| text(&place.path(name)));
+    for args in [
+        &["build", "--corpus", &corpus, "--config", &config, "--out"][..],
+        &["info"],
+        &["verify"],
+    ] {
+        let mut command = shell::in_data_dir(place.dir.path(), &["index"]);
+        command.args(args).arg(&index).arg("--json");
+        let (code, stdout, stderr) = shell::output(command.env("LETTERS_KEY", KEY));
+        assert_eq!(code, 0, "{args:?}: {stderr}");
+        let said: Value = serde_json::from_str(&stdout).unwrap();
+        let named = said["index"].as_str().unwrap();
+        assert!(named.ends_with("index\u{fffd}"), "{args:?}: {named}");
+    }
+}
+
 impl Place {
     /// `spechop index info`, which takes no configuration.
     async fn info(&self, index: &str) -> (i32, String, String) {

@@ -4,6 +4,7 @@ mod architecture;
 mod cli;
 mod config_cli;
 mod eval_brought;
+mod eval_bundle;
 mod eval_decisions;
 mod eval_live;
 mod eval_run;
@@ -12,6 +13,8 @@ mod index_remote;
 mod keys_cli;
 mod killed;
 mod load_cli;
+mod machine;
+mod makefile;
 mod patterns_cli;
 #[path = "../../spechop-server/tests/support/pki.rs"]
 mod pki;
@@ -24,3 +27,4 @@ mod sum_tests;
 #[path = "../../spechop-server/tests/support/mod.rs"]
 mod support;
 mod theory_cli;
+mod tools;

@@ -1,79 +1,15 @@
-//! `deploy/setup.sh` over made-up machines: what it finds, what it would install, and what it refuses. And what else
-//! depends on the machine: how the Makefile builds llama.cpp, and the Python environments of the tests' tools.
-//!
-//! Every machine is a folder: a root with libraries in it, and a `PATH` of its own, on which `apt-get`
-//! only notes what it was asked for.
+//! `deploy/setup.sh` over made-up machines: what it finds, what it would install, and what it refuses.
 
-#![expect(clippy::expect_used, reason = "a test's own helpers")]
+use std::process::Output;
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-use tempfile::TempDir;
+use crate::machine::Machine;
 
 /// The beginning of a 64-bit ELF file, as far as anybody looks at it.
 const ELF64: &[u8] = b"\x7fELF\x02 a library";
 const ELF32: &[u8] = b"\x7fELF\x01 a library";
 
-/// What the script itself is made of.
-const TOOLS: [&str; 21] = [
-    "bash", "od", "tr", "sed", "dirname", "readlink", "sort", "head", "cut", "grep", "getconf",
-    "env", "nproc", "cat", "uname", "rm", "sleep", "cmp", "cp", "ln", "mkdir",
-];
-
-/// A machine with a compiler, cmake, make and the right Rust, and root's rights; no libclang.
-struct Machine {
-    home: TempDir,
-    variables: Vec<(&'static str, String)>,
-}
-
+/// What is asked of the script.
 impl Machine {
-    fn new() -> Self {
-        let machine = Self {
-            home: TempDir::new().expect("a folder"),
-            variables: Vec::new(),
-        };
-        fs::create_dir_all(machine.path("bin")).expect("a folder");
-        for tool in TOOLS {
-            let real = ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(tool));
-            let real = real.iter().find(|path| path.exists()).expect(tool);
-            symlink(real, machine.path("bin").join(tool)).expect("a link");
-        }
-        machine
-            .command("cmake", "")
-            .command("c++", "")
-            .command("make", "")
-            .command("cargo", "echo 'cargo 1.95.0 (f2d3ce0bd 2026-03-21)'")
-            .command("id", "echo 0")
-            .command("apt-get", "echo \"apt-get $*\" >> \"$NOTES\"")
-    }
-
-    /// A program on the `PATH`; replaces one of the same name.
-    fn command(self, name: &str, script: &str) -> Self {
-        self.program(&format!("bin/{name}"), script)
-    }
-
-    fn program(self, path: &str, script: &str) -> Self {
-        let machine = self.file(path, format!("#!/bin/bash\n{script}\n").as_bytes());
-        let executable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(machine.path(path), executable).expect("a program");
-        machine
-    }
-
-    fn without(self, name: &str) -> Self {
-        fs::remove_file(self.path("bin").join(name)).expect("it was there");
-        self
-    }
-
-    fn file(self, path: &str, content: &[u8]) -> Self {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, content).expect("a file");
-        self
-    }
-
     /// The headers that libclang brings as a package of their own.
     fn headers(self, llvm: &str) -> Self {
         self.file(
@@ -82,34 +18,8 @@ impl Machine {
         )
     }
 
-    /// `value` is relative to the machine's root.
-    fn variable(mut self, name: &'static str, value: &str) -> Self {
-        let value = self.path(value).display().to_string();
-        self.variables.push((name, value));
-        self
-    }
-
-    fn path(&self, relative: &str) -> PathBuf {
-        self.home.path().join(relative)
-    }
-
     fn run(&self, parts: &[&str]) -> Output {
         self.script("setup.sh", parts)
-    }
-
-    fn script(&self, name: &str, arguments: &[&str]) -> Output {
-        Command::new("/bin/bash")
-            .arg(project().join("deploy").join(name))
-            .args(arguments)
-            .env_clear()
-            .env("PATH", self.path("bin"))
-            .env("SETUP_ROOT", self.home.path())
-            .env("NOTES", self.path("notes"))
-            // As if something had been built, unless a test says otherwise.
-            .env("CARGO_TARGET_DIR", self.path("target"))
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .output()
-            .expect("bash runs")
     }
 
     /// Everything is there: nothing is installed.
@@ -147,14 +57,6 @@ impl Machine {
         }
         assert_eq!(self.installed(), "", "{said}");
     }
-
-    fn installed(&self) -> String {
-        fs::read_to_string(self.path("notes")).unwrap_or_default()
-    }
-}
-
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[test]
@@ -277,6 +179,16 @@ fn a_build_begins_as_soon_as_it_can() {
     let no_maven = bare("exec sleep 20").command("apt-get", "[[ $* != *maven ]]");
     let output = run(&no_maven);
     assert!(!output.status.success(), "{output:?}");
+    // Nothing that was begun meanwhile outlives a script that has failed.
+    let fetches = r#"
+        [ "$1" != fetch ] || { sleep 1; echo fetched >> "$NOTES"; }
+        echo 'cargo 1.95.0 (f2d3ce0bd 2026-03-21)'"#;
+    let no_libclang = bare("exit 0")
+        .command("cargo", fetches)
+        .command("apt-get", "[ $1 = update ]");
+    let output = run(&no_libclang);
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(no_libclang.installed(), "");
 }
 
 #[test]
@@ -284,6 +196,34 @@ fn whoever_is_not_root_uses_sudo_or_is_told_what_to_do() {
     let user = || Machine::new().command("id", "echo 1000");
     user().refuses(&["run as root 'apt-get install libclang-dev'"]);
     user().command("sudo", "\"$@\"").installs("libclang-dev");
+}
+
+#[test]
+fn a_source_of_packages_that_has_gone_bad_is_not_needed() {
+    let bad = "echo \"apt-get $*\" >> \"$NOTES\"; [ $1 != update ]";
+    Machine::new()
+        .command("apt-get", bad)
+        .installs("libclang-dev");
+}
+
+#[test]
+fn a_virtual_environment_does_not_get_its_pip_from_debian() {
+    let without_pip = |in_environment: bool| {
+        let python = format!(
+            "case $2 in *base_prefix*) exit {} ;; 'import pip') exit 1 ;; esac",
+            u8::from(!in_environment)
+        );
+        let machine = Machine::new().command("python3", &python);
+        let output = machine.run(&["python"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), machine.installed(), said)
+    };
+    let (code, installed, said) = without_pip(false);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(installed.ends_with(" python3-pip\n"), "{installed}");
+    let (code, installed, said) = without_pip(true);
+    assert_eq!((code, installed.as_str()), (Some(1), ""), "{said}");
+    assert!(said.contains("'python3 -m ensurepip'"), "{said}");
 }
 
 #[test]
@@ -359,74 +299,6 @@ fn a_build_for_another_processor_or_with_other_kernels_is_made_again() {
         assert!(!exists("build/llama-cpp-sys-2-1a"));
         assert!(!exists(".fingerprint/llama-cpp-sys-2-1a"));
         assert!(exists("deps/libx.rlib"));
-    }
-}
-
-#[test]
-fn llama_is_built_for_no_more_than_this_processor_has() {
-    let asked = |flags: &str| {
-        let cpuinfo = format!("flags\t\t: fpu {flags} sse\n");
-        let machine = Machine::new().file("proc/cpuinfo", cpuinfo.as_bytes());
-        let target = "asked: ; @env | grep ^GGML_AVX512 | cut -c 12- | sort || true";
-        let output = Command::new("make")
-            .args(["--silent", "--eval", target, "asked"])
-            .current_dir(project())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("SETUP_ROOT", machine.path(""))
-            .output()
-            .expect("make runs");
-        String::from_utf8(output.stdout).expect("text")
-    };
-    assert_eq!(asked("avx2"), "");
-    // Cascade Lake, then Ice Lake.
-    assert_eq!(asked("avx512vl avx512_vnni"), "=ON\n_VNNI=ON\n");
-    assert_eq!(
-        asked("avx512vl avx512vbmi avx512_vbmi2 avx512_vnni"),
-        "=ON\n_VBMI=ON\n_VNNI=ON\n"
-    );
-}
-
-/// It takes away what is in an environment, and leaves the copies of the lists.
-#[test]
-fn after_an_upgrade_of_python_environments_are_made_anew() {
-    let list = |name: &str| fs::read(project().join("deploy").join(name)).expect(name);
-    let lists = |folder: &str| {
-        ["requirements-pinned.txt", "requirements.txt"]
-            .map(|name| list(&format!("{folder}/{name}")))
-            .concat()
-    };
-    let makes = r#"
-        [ "$2" = venv ] || exit 0
-        folder=${!#}
-        echo "${folder##*/}" >> "$NOTES"
-        rm -rf "$folder"
-        mkdir -p "$folder/bin"
-        ln -s /bin/true "$folder/bin/python""#;
-    // It runs, and has no module.
-    let upgraded = "[ \"$*\" = '-c ' ]";
-    for (script, made) in [
-        ("test-tools.sh", "venv\nsearxng\n"),
-        ("checks/tools.sh", "venv\n"),
-    ] {
-        let machine = Machine::new()
-            .without("apt-get")
-            .command("python3", makes)
-            .variable("SPECHOP_DATA_DIR", "data")
-            .program("data/venv/bin/python", upgraded)
-            .file(
-                "data/venv/requirements-test.txt",
-                &list("requirements-test.txt"),
-            )
-            .file("data/venv/requirements-checks.txt", &lists("checks"))
-            .program("data/searxng/bin/python", upgraded)
-            .file("data/searxng/installed", &lists("searxng"));
-        // The second time they work.
-        for _ in 0..2 {
-            let output = machine.script(script, &[]);
-            assert!(output.status.success(), "{output:?}");
-            assert_eq!(machine.installed(), made, "{output:?}");
-        }
     }
 }
 

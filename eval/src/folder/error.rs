@@ -60,6 +60,9 @@ pub enum RunError {
     /// A simulation would replace a run that was asked of a server.
     #[error("{} holds a run that was asked of a server; take another folder for the simulation", .0.display())]
     Precious(PathBuf),
+    /// A run would replace the questions of a bundle.
+    #[error("{} holds a bundle; take another folder for the run", .0.display())]
+    Bundle(PathBuf),
     /// A row for a question that the run has not.
     #[error("the run has no question {0}: no row was written")]
     Stray(String),

@@ -297,6 +297,22 @@ fn damage_is_named_with_its_line() {
 }
 
 #[test]
+fn a_folder_holds_a_run_or_a_bundle() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join(bundle::INFO), "{}").unwrap();
+    let error = RunWriter::open(dir.path(), &info(2), &questions(2)).unwrap_err();
+    assert!(matches!(error, RunError::Bundle(_)), "{error}");
+    let run = Run {
+        info: info(2),
+        questions: questions(2),
+        rows: rows(),
+    };
+    let error = run.write(dir.path()).unwrap_err();
+    assert!(matches!(error, RunError::Bundle(_)), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_folder_has_one_run_and_one_writer() {
     let dir = tempdir().unwrap();
     assert!(

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::arrivals::Arrival;
 use super::*;
 
 #[test]

@@ -1,7 +1,8 @@
 //! Runs, put side by side: who is compared with whom, over which questions.
 
+mod rows;
+
 use std::cmp::Reverse;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use spechop_theory::Interval;
@@ -11,6 +12,7 @@ use crate::stats;
 use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
+use rows::{baselines, compare, never_begun, pairs, rows_by_variant};
 
 /// The paper's mean latency of web search.
 const WEB_MS: f64 = 4150.0;
@@ -59,17 +61,6 @@ pub(super) struct Case<'a> {
     pub(super) question: &'a Question,
     pub(super) base: &'a Row,
     pub(super) row: &'a Row,
-}
-
-/// The rows of some questions, by the questions' identifiers.
-type Rows<'a> = BTreeMap<&'a str, &'a Row>;
-
-/// What a run has of one variant, with one number of questions at once.
-struct Answered<'a> {
-    variant: &'a Variant,
-    concurrency: u32,
-    /// Never empty.
-    rows: Rows<'a>,
 }
 
 /// The runs in groups, those of most questions first, and what a reader must be told of no single group.
@@ -323,124 +314,6 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// A run's rows, fewest questions at once first, then by k; and what is wrong with its files.
-fn rows_by_variant(run: &Run) -> (Vec<Answered<'_>>, Vec<String>) {
-    let questions: BTreeSet<&str> = run.questions.iter().map(|q| q.id.as_str()).collect();
-    let mut by_way: BTreeMap<(u32, K, String), Rows<'_>> = BTreeMap::new();
-    let (mut strangers, mut twice) = (0, 0);
-    for row in &run.rows {
-        if !questions.contains(row.id.as_str()) {
-            strangers += 1;
-            continue;
-        }
-        match by_way.entry(order(row)).or_default().entry(&row.id) {
-            Entry::Vacant(entry) => {
-                entry.insert(row);
-            }
-            Entry::Occupied(_) => twice += 1,
-        }
-    }
-    let mut warnings = Vec::new();
-    let (expected, has) = (run.info.questions, questions.len());
-    if has != expected {
-        warnings.push(format!(
-            "the run is of {expected} questions, but {has} are on file."
-        ));
-    }
-    if strangers > 0 {
-        warnings.push(format!(
-            "{strangers} rows of unknown questions are left out."
-        ));
-    }
-    if twice > 0 {
-        warnings.push(format!(
-            "{twice} rows repeat an earlier one and are left out."
-        ));
-    }
-    let answered = by_way.into_iter().filter_map(|((concurrency, ..), rows)| {
-        Some(Answered {
-            variant: &rows.values().next()?.variant,
-            concurrency,
-            rows,
-        })
-    });
-    (answered.collect(), warnings)
-}
-
-/// A warning for each variant that was to be asked, and has no row. Of those with some,
-/// [`baselines`] and [`compare`] say more.
-fn never_begun(run: &Run) -> impl Iterator<Item = String> {
-    let missing = run.missing().into_iter();
-    let missing = missing.filter(|missing| missing.ids.len() == run.questions.len());
-    missing.map(|missing| {
-        let way = name(&missing.way.variant, missing.way.concurrency);
-        format!("{way} is NOT WHOLE: it was to be asked, and has no answer at all.")
-    })
-}
-
-/// The rows that all others are compared with, by the number of questions at once; and which are too few.
-fn baselines(
-    standard: Vec<Answered<'_>>,
-    expected: usize,
-) -> (BTreeMap<u32, Rows<'_>>, Vec<String>) {
-    let mut bases = BTreeMap::new();
-    let mut warnings = Vec::new();
-    for answered in standard {
-        warnings.extend(not_whole(&answered, answered.rows.len(), expected));
-        // A k = 1 that names a speculator is as good, where there is no other.
-        bases.entry(answered.concurrency).or_insert(answered.rows);
-    }
-    (bases, warnings)
-}
-
-/// A variant beside the standard agent; and a warning if they do not share all questions. If they share
-/// none, there is nothing to compare.
-fn compare<'a>(
-    run: &'a Run,
-    answered: &Answered<'a>,
-    base: Option<&Rows<'a>>,
-) -> (Option<Compared<'a>>, Option<String>) {
-    let case = |question: &'a Question| {
-        let id = question.id.as_str();
-        let (base, row) = (*base?.get(id)?, *answered.rows.get(id)?);
-        Some(Case {
-            question,
-            base,
-            row,
-        })
-    };
-    let cases: Vec<_> = run.questions.iter().filter_map(case).collect();
-    let Some(first) = cases.first() else {
-        let name = name(answered.variant, answered.concurrency);
-        let warning =
-            format!("{name} is left out, as no question was answered both by it and by k=1.");
-        return (None, Some(warning));
-    };
-    let warning = not_whole(answered, cases.len(), run.info.questions);
-    let compared = Compared {
-        variant: &first.row.variant,
-        concurrency: answered.concurrency,
-        cases,
-    };
-    (Some(compared), warning)
-}
-
-/// The rows beside their questions, in the order of the run.
-fn pairs<'a>(run: &'a Run, rows: &Rows<'a>) -> Vec<Pair<'a>> {
-    let pair = |question: &'a Question| {
-        let row = *rows.get(question.id.as_str())?;
-        Some(Pair { question, row })
-    };
-    run.questions.iter().filter_map(pair).collect()
-}
-
-/// A warning if a variant has fewer questions than its run.
-fn not_whole(answered: &Answered<'_>, has: usize, expected: usize) -> Option<String> {
-    let name = name(answered.variant, answered.concurrency);
-    let warning = format!("{name} is NOT WHOLE: {has} of {expected} questions.");
-    (has < expected).then_some(warning)
-}
-
 /// The one with the least RelLat, controls aside.
 pub(super) fn fastest<'b, 'a: 'b>(
     of: impl Iterator<Item = &'b Compared<'a>>,
@@ -504,8 +377,4 @@ pub(super) fn name(variant: &Variant, concurrency: u32) -> String {
         1 => variant.to_string(),
         n => format!("{variant} ({n} at once)"),
     }
-}
-
-fn order(row: &Row) -> (u32, K, String) {
-    (row.concurrency, row.variant.k(), row.variant.to_string())
 }

@@ -55,7 +55,7 @@ impl Form {
             Self::SearXng => (
                 params
                     .number("pageno")
-                    .map_or(0, |n| n.saturating_sub(1) * RESULTS),
+                    .map_or(0, |n| n.saturating_sub(1).saturating_mul(RESULTS)),
                 RESULTS,
             ),
             Self::DuckDuckGo => (params.number("s").unwrap_or(0), RESULTS),

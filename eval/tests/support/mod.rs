@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use spechop_config::{Config, Env, SpeculatorKind, Written};
 use spechop_eval::{Dataset, Injected, LiveOptions, Machine, Parts, Question, RunInfo, Source};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
-use spechop_server::config::{Config, SpeculatorKind, Written};
-use spechop_server::{App, Bare, Env, Gauges, Toolbox};
+use spechop_server::{App, Bare, Gauges, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts, fill_home};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use spechop_config::{Config, Env, Written};
 use spechop_ports::{
     Call, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading, SearchProvider,
 };
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
-use spechop_server::config::{Config, Written};
-use spechop_server::{App, Bare, Env, Toolbox};
+use spechop_server::{App, Bare, Toolbox};
 use spechop_testkit::{TextVectors, fill_home};
 use spechop_types::{Step, SubQuestion, Tokens};
 use spechop_web::page::{HttpPageReader, PageOptions};

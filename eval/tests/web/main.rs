@@ -58,8 +58,10 @@ async fn searxng_finds_pages_that_exist() {
     let second = urls(&web.get("/search?q=river&format=json&pageno=2").await.json());
     assert_eq!((first.len(), second.len()), (10, 10));
     assert!(first.iter().all(|url| !second.contains(url)));
-    let none = web.get("/search?q=volcano&format=json").await.json();
-    assert_eq!(none["results"], Value::Array(Vec::new()));
+    for nothing in ["q=volcano", "q=river&pageno=18446744073709551615"] {
+        let none = web.get(&format!("/search?{nothing}&format=json")).await;
+        assert_eq!(none.json()["results"], Value::Array(Vec::new()));
+    }
     assert_eq!(web.get("/search?format=json").await.status, 400);
     let page = web.get("/search?q=Oder").await.text();
     assert!(page.contains(">Oder</a></h3>"), "{page}");

@@ -5,13 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use spechop_config::{Config, Env, Written};
 use spechop_eval::dataset::passages;
 use spechop_eval::web::WebOptions;
 use spechop_eval::{Dataset, Question, load};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse};
-use spechop_server::config::{Config, Written};
-use spechop_server::{App, Env};
+use spechop_server::App;
 use spechop_testkit::assets;
 
 use crate::detour::Detour;

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use spechop_config::Env;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
-use spechop_server::Env;
 use spechop_types::{AnswerOptions, Effort, K, VerifierMode, causes};
 use tonic::{Code, Request, Status};
 

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Subcommand;
-use spechop_server::Env;
-use spechop_server::config::{Config, Source, Written, as_toml, example, reference};
+use spechop_config::{Config, Env, Source, Written, as_toml, example, reference};
 
 use super::configured::{ConfigArgs, key_value};
 

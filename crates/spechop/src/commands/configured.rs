@@ -4,8 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use spechop_server::Env;
-use spechop_server::config::Written;
+use spechop_config::{Env, Written};
 
 /// Flags that name configuration.
 #[derive(Clone, Debug, clap::Args)]

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use secrecy::ExposeSecret;
-use spechop_server::keys::{Cost, KeyName, NewKey, Role};
+use spechop_config::api_keys::{Cost, KeyName, NewKey, Role};
 use spechop_types::Tenant;
 
 /// The arguments of `spechop keys`.
@@ -45,7 +45,8 @@ the file that server.keys_file names.
 Examples:
   spechop keys new --name laptop --tenant team-7
   spechop keys new --name grafana --role admin
-  spechop keys new --name ci --tenant ci | tee >(head -n 1 > ci.key) | tail -n +2 >> keys.toml";
+  spechop keys new --name ci --tenant ci \\
+    | tee >(umask 077; head -n 1 > ci.key) | tail -n +2 >> keys.toml";
 
 /// A role as it is written.
 #[derive(Clone, Copy, Debug, ValueEnum)]

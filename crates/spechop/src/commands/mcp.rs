@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use spechop_config::Env;
 use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
-use spechop_server::Env;
 use spechop_web::Endpoint;
 
 use super::reach::{self, ServerArgs, key_may_go};

@@ -25,8 +25,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
-use spechop_server::Env;
+use spechop_config::Env;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::input;
 use crate::output::{has_colours, stdout};
@@ -181,8 +182,7 @@ impl Cli {
             .as_deref()
             .or(env.get("SPECHOP_LOG"))
             .unwrap_or(default);
-        let filter =
-            EnvFilter::try_new(filter).with_context(|| format!("`{filter}` is no log filter"))?;
+        let filter = log_filter(filter)?;
         let format = match (self.log_format, env.get("SPECHOP_LOG_FORMAT")) {
             (Some(format), _) => format,
             (None, Some(name)) => LogFormat::from_str(name, true).map_err(|_| {
@@ -204,10 +204,29 @@ impl Cli {
     }
 }
 
+/// Reads a log filter. A single word that is no level would be taken for the name of a module, and the log would be
+/// silent about everything else, errors too.
+fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
+    let is_level = text.parse::<LevelFilter>().is_ok();
+    anyhow::ensure!(
+        is_level || text.contains(['=', ',', '[']),
+        "`{text}` is no log level: say error, warn, info, debug or trace, or levels by module as in \
+         info,spechop_mcp=debug"
+    );
+    EnvFilter::try_new(text).with_context(|| format!("`{text}` is no log filter"))
+}
+
 /// Reads a whole number from 1 to `most`.
 fn from_one_to(most: u16) -> impl TypedValueParser<Value = NonZeroUsize> {
     let number = clap::value_parser!(u16).range(1..=i64::from(most));
     number.try_map(|number| NonZeroUsize::try_from(usize::from(number)))
+}
+
+/// Reads a share, from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok();
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -12,6 +12,7 @@ use spechop_draft::{
 };
 use spechop_eval::write_whole;
 
+use super::share;
 use crate::input;
 
 /// The arguments of `spechop patterns`.
@@ -208,10 +209,4 @@ fn bundle(folder: &Path) -> anyhow::Result<Vec<Segment>> {
     let questions = input::open(&folder.join("questions.jsonl"))?;
     let stages = input::open(&folder.join("stages.jsonl"))?;
     read_bundle(questions, stages).with_context(|| format!("the bundle {}", folder.display()))
-}
-
-fn share(text: &str) -> Result<f64, &'static str> {
-    let share = text.parse().ok();
-    let share = share.filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or("expected a share from 0 to 1")
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use secrecy::{ExposeSecret, SecretString};
+use spechop_config::Env;
 use spechop_ports::is_loopback;
-use spechop_server::Env;
 use spechop_types::{causes, innermost};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::Context;
-use spechop_server::config::Config;
-use spechop_server::{App, Env, Reloading};
+use spechop_config::{Config, Env};
+use spechop_server::{App, Reloading};
 use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -13,10 +13,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use spechop_config::Env;
 use spechop_eval::{curve_svg, write_whole};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{GetBackendsRequest, GetTuningRequest, Options, Tuning, WhatIfRequest};
-use spechop_server::Env;
 
 use super::ask::refused;
 use super::reach::{Reached, ServerArgs};
@@ -97,7 +97,7 @@ async fn known(
         .map_err(|status| refused(&status))?
         .into_inner()
         .tunings;
-    let Some(tuning) = chosen(tunings, args.speculator.as_deref()) else {
+    let Some(tuning) = chosen(tunings, args.speculator.as_deref())? else {
         return Ok(None);
     };
     let mut ks = args.k.clone();
@@ -123,13 +123,22 @@ async fn known(
     Ok(Curve::of(&tuning, &played).map(|curve| (curve, known)))
 }
 
-/// The speculator of this name, else the one that is known best.
-fn chosen(tunings: Vec<Tuning>, name: Option<&str>) -> Option<Tuning> {
+/// The speculator of this name, else the one that is known best. `None`: nothing is known of any.
+fn chosen(tunings: Vec<Tuning>, name: Option<&str>) -> anyhow::Result<Option<Tuning>> {
+    let Some(name) = name.filter(|_| !tunings.is_empty()) else {
+        return Ok(tunings.into_iter().max_by_key(|tuning| tuning.hops));
+    };
+    let known = tunings.iter().map(|tuning| &*tuning.speculator);
+    let known = known.collect::<Vec<_>>().join(", ");
     let mut tunings = tunings.into_iter();
-    match name {
-        Some(name) => tunings.find(|tuning| tuning.speculator == name),
-        None => tunings.max_by_key(|tuning| tuning.hops),
-    }
+    let found = tunings.find(|tuning| tuning.speculator == name);
+    let unknown = || {
+        format!(
+            "the server has answered no question of this tenant with the speculator `{name}` yet; \
+             it knows: {known}"
+        )
+    };
+    found.with_context(unknown).map(Some)
 }
 
 fn nothing_known(speculator: Option<&str>) -> String {
@@ -256,7 +265,9 @@ mod tests {
 
     #[test]
     fn a_server_without_a_history_says_what_to_do() {
-        assert!(chosen(Vec::new(), None).is_none());
+        for name in [None, Some("index")] {
+            assert!(chosen(Vec::new(), name).unwrap().is_none());
+        }
         assert!(Curve::of(&tuning(), &played(0, &[])).is_none());
         let text = nothing_known(Some("index"));
         assert!(text.contains("the speculator index yet"), "{text}");
@@ -269,8 +280,11 @@ mod tests {
         other.speculator = "llm".into();
         other.hops += 1;
         let both = || vec![tuning(), other.clone()];
-        assert_eq!(chosen(both(), None).unwrap().speculator, "llm");
-        assert_eq!(chosen(both(), Some("index")).unwrap().speculator, "index");
-        assert!(chosen(both(), Some("hot")).is_none());
+        for (name, taken) in [(None, "llm"), (Some("index"), "index")] {
+            let found = chosen(both(), name).unwrap().unwrap();
+            assert_eq!(found.speculator, taken);
+        }
+        let told = chosen(both(), Some("indx")).unwrap_err().to_string();
+        assert!(told.contains("`indx` yet; it knows: index, llm"), "{told}");
     }
 }

@@ -5,11 +5,11 @@ use std::io::Write;
 
 use anyhow::Context;
 use serde::Serialize;
+use spechop_config::Env;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::{
     AuditFindings, Estimate, GetTuningRequest, Options, Tuning, WhatIfRequest, WhatIfResponse,
 };
-use spechop_server::Env;
 use spechop_theory::{Interval, Setting};
 
 use super::ask::refused;

@@ -178,7 +178,11 @@ fn run(mut command: Command, debian: &str) -> anyhow::Result<()> {
         String::from_utf8_lossy(&output.stderr)
     );
     if printed.contains("No module named pip") {
-        return Err(NotInstalled(format!("{program} has no pip (Debian package {debian})")).into());
+        return Err(NotInstalled(format!(
+            "{program} has no pip (Debian package {debian}, or `{program} -m ensurepip` in a \
+             virtual environment)"
+        ))
+        .into());
     }
     bail!(
         "{program} failed ({}): {}",
@@ -249,6 +253,19 @@ mod tests {
         }
         let why = clients.fetch_from_hub("a/b", "c", dir.path()).unwrap_err();
         assert!(why.is::<NotInstalled>(), "{why}");
+    }
+
+    #[test]
+    fn without_pip_a_virtual_environment_has_a_way_of_its_own() {
+        let mut python = Command::new("sh");
+        python.args(["-c", "echo sh: No module named pip >&2; exit 1"]);
+        let why = run(python, "python3-pip").unwrap_err();
+        assert!(why.is::<NotInstalled>(), "{why}");
+        assert_eq!(
+            why.to_string(),
+            "sh has no pip (Debian package python3-pip, or `sh -m ensurepip` in a virtual \
+             environment)"
+        );
     }
 
     #[test]

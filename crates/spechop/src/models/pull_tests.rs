@@ -235,6 +235,30 @@ fn a_truncated_part_is_told_by_its_name_and_a_wrong_one_spoils_no_later_pull() {
 }
 
 #[test]
+fn wrong_parts_of_a_mirror_spoil_no_other_source() {
+    let (machine, right) = (Machine::new(), content(15));
+    let model = model(3, &right);
+    for part in 1..=3 {
+        machine.mirror_part(part, 3, &right);
+    }
+    let registry = machine.root.path().join("registry");
+    fs::rename(machine.mirror(), &registry).unwrap();
+    fs::create_dir(machine.mirror()).unwrap();
+    machine.mirror_part(1, 3, &right);
+    machine.mirror_part(2, 3, &content(16));
+    let mut puller = machine.puller();
+    puller.clients.python = machine.script(
+        "python3",
+        &format!(
+            "while [ $# -gt 2 ]; do shift; done; cp '{}'/\"${{2%==*}}\"-*.whl \"$1\"",
+            registry.display()
+        ),
+    );
+    assert_eq!(puller.pull(&model, false).unwrap(), Pulled::Fetched);
+    assert_eq!(machine.installed().unwrap(), right);
+}
+
+#[test]
 fn after_a_wrong_mirror_the_next_source_is_asked() {
     let (machine, content) = (Machine::new(), content(6));
     machine.mirror_file(&content[1..]);

@@ -167,11 +167,14 @@ impl Folder {
             anyhow::Ok(FileNote::of(&self.partial, name, &sha256)?)
         });
         let files = files.into_iter().collect::<Result<_, _>>()?;
-        let command = format!(
-            "spechop models quantize {} --out {}",
-            self.source.display(),
-            self.out.display()
-        );
+        // Whoever is told it may stand elsewhere.
+        let whole = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            path.to_string_lossy().into_owned()
+        };
+        let (source, out) = (whole(&self.source), whole(&self.out));
+        let words = ["spechop", "models", "quantize", &source, "--out", &out];
+        let command = spechop_eval::command(words.map(str::to_owned));
         let note = ModelNote::new(&self.name, files).made_by(command);
         note.write(&self.partial)?;
         if self.out.exists() {
@@ -271,11 +274,12 @@ mod tests {
     #[test]
     fn only_a_good_folder_takes_its_place_and_only_that_of_its_own_kind() {
         let dir = tempfile::tempdir().unwrap();
-        let (source, out) = (dir.path().join("e5"), dir.path().join("e5-int8"));
-        fs::create_dir(&source).unwrap();
+        let models = dir.path().join("my models");
+        let (source, out) = (models.join("e5"), models.join("e5-int8"));
+        fs::create_dir_all(&source).unwrap();
         fs::write(source.join(RECIPE_FILE), RECIPE).unwrap();
         let listed = || {
-            let entries = fs::read_dir(dir.path()).unwrap();
+            let entries = fs::read_dir(&models).unwrap();
             let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
             let mut names: Vec<String> = names.collect();
             names.sort();
@@ -301,7 +305,8 @@ mod tests {
         // A damaged one says how it is made again.
         fs::write(out.join(TOKENIZER), "tokenizer.jsoN").unwrap();
         let damage = compare_at(&out).unwrap_err().to_string();
-        assert!(damage.contains("`spechop models quantize /"), "{damage}");
+        assert!(damage.contains("`spechop models quantize '/"), "{damage}");
+        assert!(damage.contains("my models/e5' --out '/"), "{damage}");
         written().publish(&compared(0.99), 0.98).unwrap();
         assert!(compare_at(&out).unwrap());
 

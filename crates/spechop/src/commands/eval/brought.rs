@@ -59,7 +59,7 @@ impl BroughtArgs {
             "guesses and verdicts cannot both be read from stdin"
         );
         for control in BTreeSet::from_iter(&self.control) {
-            read.brought.add_control(*control, bundle, injected)?;
+            read.brought.add_control(*control, bundle, injected);
             let name = control.as_str();
             read.parts
                 .insert(format!("speculator {name}"), "a control".to_owned());

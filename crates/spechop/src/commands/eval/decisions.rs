@@ -1,11 +1,11 @@
 //! `spechop eval decisions`: what the verifiers say of the guesses that runs have compared.
 
-use std::fs::File;
-use std::io::{BufRead, BufWriter, Write};
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use spechop_eval::decisions::{Decision, Quality, VERIFIERS, decisions, draw};
+use spechop_eval::write_whole;
 use spechop_types::VerifierMode;
 
 use crate::commands::verify::verifiers;
@@ -52,7 +52,9 @@ A person knows better. Draw a sample, set `same` in each line to true or false, 
   spechop eval decisions eval/runs/2wiki-own/live-4150 --out sample.jsonl
   spechop eval decisions --labelled sample.jsonl";
 
-/// Judges, prints, and writes the sample.
+const STDOUT: &str = "cannot write to stdout";
+
+/// Judges, writes the sample, and prints.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     if let Some(file) = &args.labelled {
         let sample = read(file)?;
@@ -65,34 +67,32 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         "these runs have compared no guess: take some at k > 1 whose look-ups take their time, such as \
          eval/runs/2wiki-own/live-4150"
     );
-    let file = args.out.as_deref().map(|path| {
+    let mut shown: Vec<u8> = Vec::new();
+    let by_gold = |one: &Decision| one.gold;
+    print(args.json, &found, by_gold, "the data set", &mut shown)?;
+    if let Some(path) = &args.out {
         // Somebody may have labelled what is there.
-        let file = File::create_new(path);
-        file.with_context(|| format!("cannot make {}", path.display()))
-    });
-    let file = file.transpose()?;
-    print(
-        args.json,
-        &found,
-        |one| one.gold,
-        "the data set",
-        &mut output,
-    )?;
-    let Some(file) = file else { return Ok(()) };
-    let there = found.len();
-    let sample = draw(found, args.verifier, args.count, args.seed);
-    write(file, &sample).context("cannot write the sample")?;
-    say!("{} of {there} decisions to label", sample.len());
-    Ok(())
+        ensure!(
+            !path.exists(),
+            "{} is there: give --out another file",
+            path.display()
+        );
+        let there = found.len();
+        let sample = draw(found, args.verifier, args.count, args.seed);
+        write(path, &sample)?;
+        say!("{} of {there} decisions to label", sample.len());
+    }
+    // Last: if nobody reads it, the sample is there all the same.
+    output.write_all(&shown).context(STDOUT)
 }
 
-fn write(file: File, sample: &[Decision]) -> anyhow::Result<()> {
-    let mut lines = BufWriter::new(file);
+fn write(path: &Path, sample: &[Decision]) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
     for one in sample {
         serde_json::to_writer(&mut lines, one)?;
-        lines.write_all(b"\n")?;
+        lines.push(b'\n');
     }
-    Ok(lines.flush()?)
+    Ok(write_whole(path, &lines)?)
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<Decision>> {
@@ -120,7 +120,6 @@ fn print(
     judge: &str,
     mut output: impl Write,
 ) -> anyhow::Result<()> {
-    const STDOUT: &str = "cannot write to stdout";
     if !json {
         writeln!(
             output,

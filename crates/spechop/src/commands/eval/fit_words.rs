@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use spechop_config::Env;
 use spechop_eval::retrieval::{
     Fit, FitInfo, FittedOn, PassageIndex, Searched, fit, look_ups, write_fit,
 };
 use spechop_eval::{Dataset, commit, machine, read_ids};
-use spechop_server::Env;
 
 use super::parts::hashed;
 use super::steps::Steps;

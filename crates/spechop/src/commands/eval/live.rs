@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
+use spechop_config::Env;
 use spechop_eval::{
     Bundle, Failure, LiveOptions, Means, Progress, Question, Row, Run, RunInfo, RunWriter, Source,
     Summary, Variant, Wanted, commit, live, machine, probe,
 };
-
-use spechop_server::Env;
 
 use super::means;
 use super::questions::QuestionArgs;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
+use spechop_config::Env;
 use spechop_eval::load::{LoadClient, LoadOptions, LoadProgress, LoadSetting, Shape, load};
 use spechop_proto::ANSWER_BYTES_MAX;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_server::Env;
 
 use crate::bar::bar;
 use crate::commands::ask::seconds;

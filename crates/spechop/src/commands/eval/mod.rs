@@ -24,8 +24,8 @@ mod web;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use spechop_config::Env;
 use spechop_eval::Run;
-use spechop_server::Env;
 
 use crate::output::stdout;
 
@@ -106,7 +106,69 @@ fn runs(folders: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
 
 /// This command, as it can be written again: elsewhere the data folder is another one.
 fn command(env: &Env) -> String {
-    let words = std::env::args().skip(1);
+    // A path need not be UTF-8.
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
     let text = spechop_eval::command(["spechop".to_owned()].into_iter().chain(words));
-    text.replace(&*env.data_dir().to_string_lossy(), "$SPECHOP_DATA_DIR")
+    elsewhere(&text, &env.data_dir().to_string_lossy())
+}
+
+/// The command with `$SPECHOP_DATA_DIR` in place of that folder, if it is a whole path or the beginning of one:
+/// `eval/datasets` holds the letters of `/data`, too.
+fn elsewhere(command: &str, data_dir: &str) -> String {
+    let data_dir = data_dir.trim_end_matches('/');
+    if data_dir.is_empty() {
+        return command.to_owned();
+    }
+    let (mut text, mut done) = (String::new(), 0);
+    for (at, found) in command.match_indices(data_dir) {
+        let (before, behind) = (&command[..at], &command[at + found.len()..]);
+        let begins = before.is_empty() || before.ends_with(|c: char| " =,:'".contains(c));
+        let ends = behind.is_empty() || behind.starts_with(|c: char| "/ ,:'".contains(c));
+        if begins && ends {
+            text += &command[done..at];
+            text += "$SPECHOP_DATA_DIR";
+            done = at + found.len();
+        }
+    }
+    text + &command[done..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::elsewhere;
+
+    #[test]
+    fn the_data_folder_is_named_only_if_it_is_meant() {
+        for (command, data_dir, expected) in [
+            (
+                "spechop eval record --set index.dir=/data/x --out /data",
+                "/data",
+                "spechop eval record --set index.dir=$SPECHOP_DATA_DIR/x --out $SPECHOP_DATA_DIR",
+            ),
+            (
+                "spechop eval record --questions eval/datasets/q.jsonl",
+                "/data",
+                "spechop eval record --questions eval/datasets/q.jsonl",
+            ),
+            (
+                "spechop eval live --dataset 2wiki --out data/live",
+                "data/",
+                "spechop eval live --dataset 2wiki --out $SPECHOP_DATA_DIR/live",
+            ),
+            (
+                "spechop eval record --config '/my data/spechop.toml'",
+                "/my data",
+                "spechop eval record --config '$SPECHOP_DATA_DIR/spechop.toml'",
+            ),
+            (
+                "spechop eval load --addr 127.0.0.1:50061",
+                ".",
+                "spechop eval load --addr 127.0.0.1:50061",
+            ),
+            ("spechop eval web /runs", "/", "spechop eval web /runs"),
+        ] {
+            assert_eq!(elsewhere(command, data_dir), expected, "{data_dir}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use spechop_server::config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader};
+use spechop_config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader};
 
 use crate::models::of_file;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
+use spechop_config::{Config, Env};
 use spechop_eval::{
     Bundle, BundleInfo, Injected, LeftOut, Parts, RecordEvent, Recorder, Variant, commit, machine,
 };
-use spechop_server::config::Config;
-use spechop_server::{Env, Toolbox};
+use spechop_server::Toolbox;
 
 use super::parts;
 use super::questions::QuestionArgs;

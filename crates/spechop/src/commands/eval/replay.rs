@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::ensure;
-use spechop_eval::{Bundle, replay};
-use spechop_server::config::Config;
+use spechop_config::Config;
+use spechop_eval::{Bundle, Injected, replay};
 
 use super::record::{Latency, latency};
 use super::stand_in::{self, StandIn};
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let bundle = Arc::new(Bundle::read(&args.bundle)?);
     let config = config(&args, &bundle)?;
     let replayed = replay(&bundle, args.speed, &stand_in::SPECULATORS);
-    stand_in::serve(config, replayed.parts, args.listen).await?;
+    stand_in::serve(config, replayed.parts).await?;
     let missing = replayed.missing.load(Ordering::Relaxed);
     ensure!(
         missing == 0,
@@ -76,13 +76,47 @@ fn config(args: &Args, bundle: &Bundle) -> anyhow::Result<Config> {
         ("question.salvage_ms", salvage_ms.to_string()),
     ];
     if let Some(injected) = args.inject.0 {
-        keys.extend(stand_in::injecting(injected.times(1.0 / args.speed)));
+        keys.extend(stand_in::injecting(faster(injected, args.speed)));
     }
     let stand_in = StandIn {
         command: "eval replay",
+        listen: args.listen,
         there: (&args.bundle, &args.bundle.join("bundle.json")),
         keys,
         set: &args.set,
     };
     stand_in.config()
+}
+
+/// The latency at this speed. It is not rounded: so `spechop eval live`, which multiplies it, has again what it was.
+fn faster(injected: Injected, speed: f64) -> Injected {
+    Injected {
+        mean_ms: injected.mean_ms / speed,
+        sigma_ms: injected.sigma_ms / speed,
+        ..injected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_comes_back_from_every_speed() {
+        let web = Injected {
+            mean_ms: 4150.0,
+            sigma_ms: 1680.0,
+            seed: 1,
+        };
+        for speed in [0.01, 0.3, 1.0, 3.0, 7.0, 8.0, 99.9] {
+            let keys = stand_in::injecting(faster(web, speed));
+            let [mean_ms, sigma_ms] = [0, 1].map(|at: usize| keys[at].1.parse().unwrap());
+            let told = Injected {
+                mean_ms,
+                sigma_ms,
+                seed: 1,
+            };
+            assert_eq!(told.times(speed), web, "{speed}");
+        }
+    }
 }

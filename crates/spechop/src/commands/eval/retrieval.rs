@@ -5,14 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use spechop_config::Env;
 use spechop_eval::retrieval::{
     Found, IndexRetriever, LookUps, Measurement, PassageIndex, RetrievalInfo, Searched, keep,
     look_ups, of_sample, passage_ids, read_fit,
 };
 use spechop_eval::{Dataset, commit, machine, read_ids};
 use spechop_qdrant::{COLLECTION, Cluster, ClusterOptions, QdrantRetriever, SearchOptions};
-use spechop_server::Env;
 
 use super::fit_words::sha256;
 use super::parts::hashed;
@@ -83,6 +83,12 @@ Example:
 
 /// Asks, writes the run, and prints its tables.
 pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
+    // Its rows would be replaced.
+    ensure!(
+        !args.out.join("questions.jsonl").exists(),
+        "{} holds a bundle or a run; take another folder for this one",
+        args.out.display()
+    );
     let all = look_ups(&args.look_ups)?;
     let listed = read_ids(&args.held_out, args.dataset, None)?;
     let held_out = all.iter().filter(|one| listed.contains(&one.id)).cloned();

@@ -8,8 +8,8 @@ use spechop_eval::{Script, scripted};
 
 use super::record::{Latency, latency};
 use super::stand_in::{self, StandIn};
-use super::web::share;
 use crate::commands::configured::key_value;
+use crate::commands::share;
 
 /// The arguments of `spechop eval scripted`.
 #[derive(Debug, clap::Args)]
@@ -71,6 +71,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let stand_in = StandIn {
         command: "eval scripted",
+        listen: args.listen,
         there: (dir, &program),
         keys: vec![
             ("question.verifier", "exact".to_owned()),
@@ -82,5 +83,5 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         set: &args.set,
     };
     let parts = scripted(script, &stand_in::SPECULATORS);
-    stand_in::serve(stand_in.config()?, parts, args.listen).await
+    stand_in::serve(stand_in.config()?, parts).await
 }

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use spechop_config::Env;
 use spechop_eval::{
     Brought, Bundle, Injected, Means, Question, Row, Run, RunInfo, Source, Variant, Wanted, commit,
     play_brought,
 };
-use spechop_server::Env;
 use spechop_sim::Clock;
 
 use super::brought::{self, BroughtArgs};

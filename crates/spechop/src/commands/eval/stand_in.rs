@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use spechop_config::{Config, Env, SpeculatorKind, Written};
 use spechop_eval::{Injected, Parts};
-use spechop_server::config::{Config, SpeculatorKind, Written};
-use spechop_server::{App, Bare, Env, Toolbox};
+use spechop_server::{App, Bare, Toolbox};
 
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
 use crate::output::stdout;
@@ -21,6 +21,8 @@ pub(super) const SPECULATORS: [&str; 3] = ["hot", "index", "llm"];
 pub(super) struct StandIn<'a> {
     /// The command, as a mistake in the configuration names it.
     pub(super) command: &'a str,
+    /// The address that `--listen` names.
+    pub(super) listen: SocketAddr,
     /// A folder and a file that are there. Nothing is opened, but the configuration wants some.
     pub(super) there: (&'a Path, &'a Path),
     /// Keys of this command's own.
@@ -62,12 +64,15 @@ impl StandIn<'_> {
         let own = usual.into_iter().map(named).chain(limits);
         let own = own.chain(self.keys.iter().cloned().map(named));
         let own = own.map(|(key, value)| (key, self.command.to_owned(), value));
+        // Read like every other: then one that others can reach is refused, unless they are asked who they are.
+        let listen = self.listen.to_string();
+        let listen = ("server.listen".to_owned(), "--listen".to_owned(), listen);
         // The last one to name a key is heard.
         let set = self.set.iter().cloned();
         let set = set.map(|(key, value)| (key, "--set".to_owned(), value));
         let written = Written {
             file: None,
-            flags: own.chain(set).collect(),
+            flags: own.chain([listen]).chain(set).collect(),
         };
         Ok(Config::read(written, &Env::default())?)
     }
@@ -89,7 +94,7 @@ pub(super) fn injecting(latency: Injected) -> [(&'static str, String); 3] {
 }
 
 /// Serves until a signal comes.
-pub(super) async fn serve(config: Config, parts: Parts, listen: SocketAddr) -> anyhow::Result<()> {
+pub(super) async fn serve(config: Config, parts: Parts) -> anyhow::Result<()> {
     let kinds = [
         SpeculatorKind::Hot,
         SpeculatorKind::Index,
@@ -107,6 +112,7 @@ pub(super) async fn serve(config: Config, parts: Parts, listen: SocketAddr) -> a
         speculators,
     };
     let toolbox = Toolbox::of(bare, &config);
+    let listen = config.server.listen;
     let socket = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
     let shutdown = shutdown_signal()?;
     let listener = socket.listen(BACKLOG).context("cannot listen")?;

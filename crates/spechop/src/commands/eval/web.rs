@@ -10,6 +10,7 @@ use spechop_eval::web::{Latency, Web, WebOptions, on_loopback};
 
 use super::variants::milliseconds;
 use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
+use crate::commands::share;
 use crate::output::stdout;
 
 /// The arguments of `spechop eval web`.
@@ -67,14 +68,6 @@ fn pace(text: &str) -> Result<Pace, String> {
             Ok(Pace(Some(parts)))
         }
     }
-}
-
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    let share = text
-        .parse()
-        .ok()
-        .filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 /// Serves until a signal comes.

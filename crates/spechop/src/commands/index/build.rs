@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanDuration};
 use serde::Serialize;
+use spechop_config::{Env, default_index_dir};
 use spechop_index::{Build, Built, Format, Hot, Intake, Part, Reading};
-use spechop_server::Env;
-use spechop_server::config::default_index_dir;
 use tokio::time::Instant;
 
 use super::display::Display;
 use super::encoder::Model;
-use super::{hot_rows, runtime, say};
+use super::{hot_rows, say};
+use crate::commands::runtime;
 
 /// The arguments of `spechop index build`.
 #[derive(Debug, clap::Args)]
@@ -143,6 +143,7 @@ pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
 /// What a build says on stdout, for programs.
 #[derive(Serialize)]
 struct Summary<'a> {
+    #[serde(serialize_with = "crate::output::lossy")]
     index: &'a Path,
     rows: usize,
     bytes: u64,

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
+use spechop_config::Env;
 use spechop_index::{Addition, Changed, remove};
-use spechop_server::Env;
 use tokio::time::Instant;
 
 use super::build::{Corpus, complain, of_entries};
 use super::display::Display;
 use super::encoder::Model;
-use super::{hot_rows, runtime, say};
+use super::{hot_rows, say};
+use crate::commands::runtime;
 use crate::input;
 
 /// The arguments of `spechop index add`.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use spechop_server::config::{Encoder, Written};
-use spechop_server::{Env, encoders};
+use spechop_config::{Encoder, Env, Written};
+use spechop_server::encoders;
 
 use crate::commands::configured::ConfigArgs;
 

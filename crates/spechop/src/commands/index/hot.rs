@@ -50,6 +50,7 @@ Examples:
 /// What the command says on stdout, for programs.
 #[derive(Serialize)]
 struct Summary<'a> {
+    #[serde(serialize_with = "crate::output::lossy")]
     index: &'a Path,
     hot_rows: usize,
     by_traffic: usize,

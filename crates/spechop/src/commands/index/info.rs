@@ -56,6 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 /// What the command says on stdout, for programs.
 #[derive(Serialize)]
 struct Info<'a> {
+    #[serde(serialize_with = "crate::output::lossy")]
     index: &'a Path,
     rows: usize,
     bytes: u64,

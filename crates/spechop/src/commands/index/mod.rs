@@ -14,9 +14,8 @@ mod verify;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use serde::Serialize;
-use spechop_server::Env;
+use spechop_config::Env;
 
 use crate::output::stdout;
 
@@ -77,13 +76,6 @@ pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> 
         Command::Push(args) => push::run(&args, data_dir, env),
         Command::Verify(args) => verify::run(&args),
     }
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")
 }
 
 fn hot_rows(rows: Option<usize>) -> String {

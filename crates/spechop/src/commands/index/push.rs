@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use spechop_config::{Env, default_index_dir};
 use spechop_index::Progress;
 use spechop_qdrant::{
     COLLECTION, Cluster, ClusterOptions, CollectionSettings, PassageIndex, Push, Pushed,
 };
-use spechop_server::Env;
-use spechop_server::config::default_index_dir;
 use tokio::time::Instant;
 
 use super::display::Display;
-use super::{runtime, say};
+use super::say;
+use crate::commands::runtime;
 use crate::input;
 
 /// The arguments of `spechop index push`.
@@ -144,6 +144,7 @@ fn settings(args: &Args) -> anyhow::Result<CollectionSettings> {
 /// What the command says on stdout, for programs.
 #[derive(Serialize)]
 struct Summary<'a> {
+    #[serde(serialize_with = "crate::output::lossy")]
     index: &'a Path,
     collection: &'a str,
     passages: usize,

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use spechop_config::{Env, LexicalWeight, served_index_dir};
 use spechop_index::{Found, search};
-use spechop_server::Env;
-use spechop_server::config::{LexicalWeight, served_index_dir};
 
 use super::encoder::Model;
-use super::{runtime, say};
+use super::say;
+use crate::commands::runtime;
 
 /// The arguments of `spechop index search`.
 #[derive(Debug, clap::Args)]

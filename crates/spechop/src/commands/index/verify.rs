@@ -41,6 +41,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 /// What the check says on stdout, for programs.
 #[derive(Serialize)]
 struct Proof<'a> {
+    #[serde(serialize_with = "crate::output::lossy")]
     index: &'a Path,
     rows: usize,
     bytes: u64,

@@ -120,6 +120,7 @@ fn beside(source: &Path) -> Option<PathBuf> {
 #[derive(Serialize)]
 struct Summary<'a> {
     model: &'a str,
+    #[serde(serialize_with = "crate::output::lossy")]
     folder: &'a Path,
     matrices: usize,
     parameters: usize,

@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use spechop_server::config::{Config, Written};
+use spechop_config::{Config, Written};
 
 use super::*;
 
