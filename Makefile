@@ -9,7 +9,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-export SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
+# Tests and tools run in folders of their own, so a path that is relative to this one would be another there.
+override SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
+override SPECHOP_DATA_DIR := $(if $(filter /%,$(firstword $(SPECHOP_DATA_DIR))),,$(CURDIR)/)$(SPECHOP_DATA_DIR)
+export SPECHOP_DATA_DIR
 # By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use
 # everything that this processor has. Some have VNNI without VBMI (Cascade Lake).
 has = $(shell grep -m 1 -o -w $(1) "$(SETUP_ROOT)/proc/cpuinfo" 2>/dev/null)
@@ -22,9 +25,10 @@ endif
 endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-DEBUG := $(TARGET)/debug/spechop
-QUICK := $(TARGET)/quick/spechop
-RELEASE := $(TARGET)/release/spechop
+# Words of the shell: a path may hold a blank.
+DEBUG := "$(TARGET)/debug/spechop"
+QUICK := "$(TARGET)/quick/spechop"
+RELEASE := "$(TARGET)/release/spechop"
 WIKI := eval/datasets/2wikimultihopqa
 PULL_FLAGS := $(if $(MIRROR),--from "$(MIRROR)")
 
@@ -139,7 +143,7 @@ bench-engine: build ## measure the engine without its tools, and what keys and t
 	@"$(SPECHOP_DATA_DIR)/venv/bin/python" eval/bench/engine.py --parts overhead --spechop $(RELEASE) \
 	  --out "$(or $(OUT),eval/runs/engine)"
 
-BENCH_PYTHON := $(SPECHOP_DATA_DIR)/bench-venv/bin/python
+BENCH_PYTHON := "$(SPECHOP_DATA_DIR)/bench-venv/bin/python"
 
 # MODEL: a folder of the data folder's models.
 MODEL ?= e5-small-v2
@@ -168,7 +172,7 @@ bench-search: index bench-venv ## compare exact search over a million rows with 
 bench-million: index ## build, kill, resume, search and ask a million passages, embedded and in Qdrant on 1 and 3 nodes; OUT=folder
 	@deploy/test-tools.sh
 	@cargo build --locked --release -q -p spechop-index --example fill
-	@python3 eval/bench/million.py --spechop $(RELEASE) --fill "$(dir $(RELEASE))examples/fill" \
+	@python3 eval/bench/million.py --spechop $(RELEASE) --fill "$(TARGET)/release/examples/fill" \
 	  --from "$(SPECHOP_DATA_DIR)/indexes/2wiki" --index "$(MILLION)" --out "$(or $(OUT),$(SPECHOP_DATA_DIR)/eval/runs/million)" \
 	  $(if $(CORPUS),--corpus "$(CORPUS)")
 

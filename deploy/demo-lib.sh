@@ -57,7 +57,8 @@ warm() {
   "$spechop" ask "Who is the mother of the director of film Polish-Russian War?" --addr "$address" \
     --k 4 --hop-budget 1 --watch=events >/dev/null 2>"$work/first" &
   asking=$!
-  until grep -q '~ guess:\|~ no idea' "$work/first" || ! kill -0 "$asking" 2>/dev/null; do
+  # The file comes with the process.
+  until grep -qs '~ guess:\|~ no idea' "$work/first" || ! kill -0 "$asking" 2>/dev/null; do
     sleep 0.1
   done
   kill "$asking" 2>/dev/null || true

@@ -15,9 +15,9 @@ fi
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 binary=${2:-}
-python=${SPECHOP_DATA_DIR:-$HOME/.local/share/spechop}/venv/bin/python
+python=${SPECHOP_DATA_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/spechop}/venv/bin/python
 if ! "$python" -c 'import cyclonedx' 2>/dev/null; then
-  echo "release.sh: the bill of materials needs cyclonedx-python-lib: run deploy/checks/tools.sh, which installs it" >&2
+  echo "release.sh: the bill of materials needs cyclonedx-python-lib, which 'make release' installs" >&2
   exit 1
 fi
 

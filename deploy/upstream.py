@@ -14,7 +14,9 @@ import sys
 import time
 import urllib.request
 
-DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or pathlib.Path.home() / ".local/share/spechop")
+# As `spechop data-dir` says.
+SHARE = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share")
+DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or SHARE / "spechop")
 START_S = 120
 
 

@@ -1,4 +1,4 @@
-"""The Helm chart: what it renders to, and the commands that its jobs and its servers run.
+"""The Helm chart: what it renders to, and what it refuses.
 
 Helm takes minutes to compile, so what it renders is kept in chart/. Every run checks that, and that the chart is still
 the one that was rendered. With Helm (make check-deploy) it is rendered anew, and must be the same.
@@ -6,24 +6,20 @@ the one that was rendered. With Helm (make check-deploy) it is rendered anew, an
 """
 
 import hashlib
-import json
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 import tempfile
 import unittest
-import urllib.request
 
 import kubernetes_validate
 import yaml
 
 import lab
-from lab import DEPLOY, Running, needs, needs_spechop, run, spechop, tool
+from lab import DEPLOY, needs, run, tool
+from manifests import KEPT, cases, kept, of_kind, pods
 
 CHART = DEPLOY / "helm" / "spechop"
-KEPT = DEPLOY / "checks" / "chart"
 KUBERNETES = "1.34"
 # Kinds of the Prometheus Operator; the schemas of Kubernetes do not know them.
 OTHERS_KINDS = {"PodMonitor", "PrometheusRule"}
@@ -45,25 +41,6 @@ def render(values, *more, name="answers"):
     command = [tool("helm"), "template", name, CHART, "--namespace", "search", "--kube-version", f"{KUBERNETES}.0"]
     done = subprocess.run([*command, "--values", values, *more], capture_output=True, text=True, check=False)
     return done.stdout, done.stderr if done.returncode else None
-
-
-def cases():
-    return sorted(file.name.removesuffix(".values.yaml") for file in KEPT.glob("*.values.yaml"))
-
-
-def kept(case):
-    return [one for one in yaml.safe_load_all((KEPT / f"{case}.yaml").read_text(encoding="utf-8")) if one]
-
-
-def of_kind(case, kind):
-    return [one for one in kept(case) if one["kind"] == kind]
-
-
-def pods(case):
-    """The name of each thing that makes pods, and their specification."""
-    for one in kept(case):
-        if one["kind"] in ("Deployment", "StatefulSet", "Job"):
-            yield one["metadata"]["name"], one["spec"]["template"]["spec"]
 
 
 def setUpModule():  # pylint: disable=invalid-name
@@ -157,7 +134,8 @@ class Rendered(unittest.TestCase):
             (server,) = (pod for name, pod in pods(case) if name == "answers")
             waited = re.search(r"indexes/(\w+\.of)", server["initContainers"][0]["command"][-1])[1]
             self.assertEqual(waited, "pushed.of" if "index push" in join else "default.of")
-            self.assertIn(f">{waited}\n", join)
+            done = re.search(rf"echo (\w+) >{waited}\n", join)[1]
+            self.assertIn(f"= {done} ]", server["initContainers"][0]["command"][-1])
 
     def test_servers_that_need_each_other_are_started_together(self):
         for one in of_kind("everything", "StatefulSet"):
@@ -227,8 +205,11 @@ class Refused(unittest.TestCase):
     def test_what_cannot_work_or_is_open_is_said(self):
         for settings, said in (
             ("networkPolicy.enabled=false", "every pod of the cluster could ask"),
-            ("index.target=disk", 'index.target is "disk"; it is volume or qdrant'),
+            ("index.target=disk", 'index.target is "disk"; it is volume, qdrant or none'),
+            ("index.target=none,index.build.enabled=true", "an index that no server reads"),
             ("index.target=qdrant", "set qdrant.enabled, or qdrantUrls"),
+            ("index.target=qdrant,qdrantUrls={http://qdrant.search:6334}", "needs networkPolicy.to"),
+            ("index.target=qdrant,qdrant.enabled=true,index.build.hotFraction=0.5", "hold no hot subset"),
             ("index.build.enabled=true", "needs index.build.corpusClaim"),
             ("tls.clientAuthoritySecret=x", "needs tls.existingSecret"),
             ("prometheusOperator.enabled=true", "needs networkPolicy.metricsFrom"),
@@ -312,157 +293,26 @@ class Refused(unittest.TestCase):
                 for name in same:
                     self.assertEqual(after[name], before[name])
 
+    def test_another_collection_is_waited_for(self):
+        def waited(*more):
+            text, error = render(KEPT / "everything.values.yaml", *more)
+            self.assertIsNone(error)
+            (server,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")
+            return server["spec"]["template"]["spec"]["initContainers"][0]["command"][-1]
+
+        for setting in ("index.collection=other", "qdrant.enabled=false,qdrantUrls={http://qdrant.search:6334}"):
+            self.assertNotEqual(waited("--set", setting), waited(), setting)
+
+    def test_servers_without_an_index_claim_no_volume(self):
+        text, error = render(KEPT / "default.values.yaml", "--set", "index.target=none")
+        self.assertIsNone(error)
+        self.assertNotIn("PersistentVolumeClaim", text)
+        self.assertNotIn("persistentVolumeClaim", text)
+        self.assertNotIn("name: indexes", text)
+
     def test_lint_finds_nothing(self):
         said = run(tool("helm"), "lint", "--strict", CHART)
         self.assertIn("0 chart(s) failed", said)
-
-
-@needs_spechop()
-class Commands(unittest.TestCase):
-    """The scripts of the jobs, with folders of this machine in the place of the volumes."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        for name in ("corpus", "indexes", "bin", "state"):
-            (self.folder / name).mkdir()
-        (self.folder / "bin" / "spechop").symlink_to(os.path.abspath(spechop()))
-        # A part holds at least one batch of 256 passages. Short ones take a second.
-        with open(self.folder / "corpus" / "corpus.jsonl", "w", encoding="utf-8") as corpus:
-            for n in range(300):
-                line = {"id": f"p{n}", "title": f"Town {n}", "text": f"It has {n} houses.", "in_degree": n % 7}
-                corpus.write(json.dumps(line) + "\n")
-
-    def here(self, text):
-        for there, name in (("/corpus", "corpus"), ("/var/lib/spechop/indexes", "indexes"), ("/etc/spechop", ".")):
-            text = re.sub(rf"(?<![\w/]){there}(?=/|\b)", str(self.folder / name), text)
-        return text
-
-    def job(self, case, part, **variables):
-        jobs = {one["metadata"]["name"]: one for one in of_kind(case, "Job")}
-        name = next(name for name in jobs if f"-{part}-" in name)
-        container = jobs[name]["spec"]["template"]["spec"]["containers"][0]
-        (self.folder / "spechop.toml").write_text(of_kind(case, "ConfigMap")[0]["data"]["spechop.toml"])
-        given = {one["name"]: one["value"] for one in container.get("env", [])}
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        env = {**os.environ, **given, **variables, "PATH": path}
-        *shell, script = container["command"]
-        return run(*shell, self.here(script), env=env)
-
-    def test_a_build_that_begins_meanwhile_keeps_its_parts(self):
-        # The jobs of a build that was given up end after those of the next one have begun.
-        program = self.folder / "bin" / "spechop"
-        program.unlink()
-        program.write_text("#!/bin/sh\nmkdir -p parts-ffff/0\n")
-        program.chmod(0o755)
-        indexes = self.folder / "indexes"
-        shards = of_kind("volume", "Job")[0]["spec"]["completions"]
-        script = next(pod["containers"][0]["command"][-1] for name, pod in pods("volume") if "-join-" in name)
-        mine = re.search(r"rm -rf (parts-\w+)", script)[1]
-        for part in [f"{mine}/{n}" for n in range(shards)] + ["parts-0000/0"]:
-            (indexes / part).mkdir(parents=True)
-            (indexes / part / "manifest.json").touch()
-        self.job("volume", "join")
-        self.assertEqual([one.name for one in indexes.glob("parts-*")], ["parts-ffff"])
-
-    def test_the_program_takes_what_the_servers_are_given(self):
-        for case in ("default", "volume", "everything"):
-            if case == "everything" and "SPECHOP_SERVER_KEYS_FILE" not in lab.config_keys():
-                continue
-            container = of_kind(case, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
-            variables = {one["name"]: one["value"] for one in container["env"]} | {"QDRANT_KEY": "secret"}
-            (self.folder / "spechop.toml").write_text(of_kind(case, "ConfigMap")[0]["data"]["spechop.toml"])
-            # The index and the files of secrets are not on this machine.
-            here = ("index.dir ", "server.tls_", "server.keys_file ")
-            wrong = [one for one in lab.mistakes(variables, self.folder / "spechop.toml") if not one.startswith(here)]
-            self.assertEqual(wrong, [], case)
-
-    def test_parts_that_jobs_build_are_joined_and_served(self):
-        shards = of_kind("volume", "Job")[0]["spec"]["completions"]
-        # Of a build that was given up.
-        (self.folder / "indexes" / "parts-0000" / "0").mkdir(parents=True)
-        for part in range(shards):
-            self.job("volume", "parts", JOB_COMPLETION_INDEX=str(part))
-        self.job("volume", "join")
-        index = self.folder / "indexes" / "default"
-        # A job that is started once more, after the parts are gone, changes nothing.
-        before = (index / "manifest.json").stat().st_mtime_ns
-        self.job("volume", "join")
-        self.assertEqual((index / "manifest.json").stat().st_mtime_ns, before)
-        run(spechop(), "index", "verify", index)
-        self.assertTrue((index / "hot").is_dir())
-        self.assertEqual(list(index.parent.glob("parts-*")), [])
-        # An index of another corpus came after it. Going back builds this one again.
-        of = index.parent / "default.of"
-        known, manifest = of.read_text(), (index / "manifest.json").read_bytes()
-        of.write_text("another\n")
-        shutil.rmtree(index)
-        other = self.folder / "corpus" / "other.jsonl"
-        towns = (self.folder / "corpus" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-        other.write_text("\n".join(towns[:280]) + "\n", encoding="utf-8")
-        run(spechop(), "index", "build", "--corpus", other, "--out", index)
-        self.assertNotEqual((index / "manifest.json").read_bytes(), manifest)
-        for part in range(shards):
-            self.job("volume", "parts", JOB_COMPLETION_INDEX=str(part))
-        self.job("volume", "join")
-        self.assertEqual(of.read_text(), known)
-        self.assertEqual((index / "manifest.json").read_bytes(), manifest)
-        # And a part that is started once more builds nothing.
-        self.job("volume", "parts", JOB_COMPLETION_INDEX="0")
-        self.assertEqual(list(index.parent.glob("parts-*")), [])
-
-        pod = of_kind("volume", "Deployment")[0]["spec"]["template"]["spec"]
-        waiting = pod["initContainers"][0]["command"]
-        run(*waiting[:2], self.here(waiting[2]), timeout=10)
-        container = pod["containers"][0]
-        (self.folder / "spechop.toml").write_text(of_kind("volume", "ConfigMap")[0]["data"]["spechop.toml"])
-        env = {one["name"]: one["value"] for one in container["env"]} | {"SPECHOP_SERVER_LISTEN": "127.0.0.1:0"}
-        env |= {"SPECHOP_INDEX_DIR": str(index), "SPECHOP_STATE_DIR": str(self.folder / "state")}
-        server = Running(
-            self.addCleanup, [spechop(), *map(self.here, container["args"])], env={**os.environ, **env}
-        )
-        server.until(r"^ready on (\S+)$")
-
-
-@needs("qdrant")
-class Qdrant(unittest.TestCase):
-    """The command of the StatefulSet, with an address of this machine in the place of each pod's name."""
-
-    def test_its_servers_find_each_other(self):
-        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
-        self.addCleanup(folder.cleanup)
-        os.chmod(folder.name, 0o777)
-        # Nobody cannot look into the data folder of root.
-        program = shutil.copy(tool("qdrant"), folder.name)
-        stateful = of_kind("everything", "StatefulSet")[0]
-        container = stateful["spec"]["template"]["spec"]["containers"][0]
-        given = {one["name"]: one["value"] for one in container["env"]}
-        name, servers = stateful["metadata"]["name"], range(stateful["spec"]["replicas"])
-        for n in servers:
-            *shell, script = container["command"]
-            script = script.replace("./qdrant", program).replace("$HOSTNAME.", "127.0.86.1${HOSTNAME##*-}.")
-            script = script.replace(f"{name}-0.", "127.0.86.10.").replace(f".{name}-servers", "")
-            home = pathlib.Path(folder.name) / str(n)
-            home.mkdir(mode=0o777)
-            home.chmod(0o777)
-            env = {
-                **os.environ, **given, "HOSTNAME": f"{name}-{n}", "QDRANT__SERVICE__HOST": f"127.0.86.1{n}",
-                "QDRANT_INIT_FILE_PATH": str(home / "initialized"),
-            }  # fmt: skip
-            # It is a program of others: not as root.
-            alone = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
-            server = Running(self.addCleanup, [*alone, *shell, script], env=env, cwd=home)
-            server.until(r"gRPC listening on")
-            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                path = container[probe]["httpGet"]["path"]
-                lab.wait_for(path, lambda at=f"http://127.0.86.1{n}:6333{path}": lab.status(at) == 200)
-
-        def peers():
-            with urllib.request.urlopen("http://127.0.86.10:6333/cluster", timeout=20) as answer:
-                return len(json.load(answer)["result"]["peers"]) == len(servers)
-
-        lab.wait_for("a cluster of all servers", peers)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,9 @@
 #     tools.sh [helm]       helm: Helm, too, which Go compiles for minutes
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source deploy/tools-lib.sh
 
 helm=v3.22.0
-data=${SPECHOP_DATA_DIR:?}
-venv=$data/venv
-
-# After an upgrade of Python an environment has lost its packages, and only its copy of the list is left.
-"$venv/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$venv"
 
 if ! cat deploy/checks/requirements*.txt | cmp -s - "$venv/requirements-checks.txt"; then
   echo "installing what checks deploy/ into $venv" >&2
@@ -26,15 +22,9 @@ fi
 
 # Only its two programs, without the service that Debian's package starts. So it needs no root, and nothing of it stays.
 fetch_prometheus() {
-  # Not local: the function runs in a subshell, and the trap after the function.
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
+  scratch
   chmod 755 "$folder"
-  cd "$folder"
-  if ! apt-get download -qq prometheus >/dev/null 2>&1; then
-    # A machine that has never installed anything has no lists.
-    [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus >/dev/null 2>&1 || return 1
-  fi
+  (cd "$folder" && download prometheus) || return 1
   dpkg-deb -x "$folder"/prometheus_*.deb "$folder/root" || return 1
   mkdir -p "$data/bin"
   install -m 755 "$folder"/root/usr/bin/{prometheus,promtool} "$data/bin/"
@@ -48,13 +38,14 @@ if [ ! -x "$data/bin/prometheus" ] || [ ! -x "$data/bin/promtool" ]; then
   fi
 fi
 
-if [ "${1:-}" = helm ] && [ ! -x "$data/bin/helm-$helm" ]; then
-  if ! command -v go >/dev/null; then
+if [ "${1:-}" = helm ]; then
+  if [ ! -x "$data/bin/helm-$helm" ] && command -v go >/dev/null; then
+    echo "compiling Helm: 4.5 minutes of processor time" >&2
+    compiled helm "$helm" helm.sh/helm/v3/cmd/helm
+  fi
+  named helm "$helm"
+  if [ ! -x "$data/bin/helm" ] && ! command -v helm >/dev/null; then
     echo "tools.sh: Go is not installed, and Helm comes through it: install Go, or Helm on the PATH" >&2
     exit 1
   fi
-  echo "compiling Helm: 4.5 minutes of processor time" >&2
-  GOBIN="$data/bin" GOFLAGS=-trimpath go install "helm.sh/helm/v3/cmd/helm@$helm"
-  mv "$data/bin/helm" "$data/bin/helm-$helm"
-  ln -sf "helm-$helm" "$data/bin/helm"
 fi

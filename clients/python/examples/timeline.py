@@ -43,17 +43,19 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
             rolled_back.add(event.branch)
             for bar in mine:
                 bar.end = event.at_ms
-        elif kind == "failed" or kind in ENDS:
-            stage = event.failed.stage if kind == "failed" else ENDS[kind]
+        elif kind in ENDS or kind in ("failed", "not_speculated"):
+            happened = getattr(event, kind)
+            # What fails, or is refused a turn, is begun again if the answer needs it.
+            stage = ENDS[kind] if kind in ENDS else happened.stage
             for bar in [bar for bar in mine if bar.stage == stage][-1:]:
                 bar.end = event.at_ms
-                happened = getattr(event, kind)
                 bar.label = {
                     "planned": lambda: happened.sub_question,
                     "drafted": lambda: happened.answer,
                     "observed": lambda: happened.observation.answer,
                     "guessed": lambda: happened.guess or "no guess",
                     "failed": lambda: happened.reason,
+                    "not_speculated": lambda: "not done ahead of need",
                 }[kind]()
     return done, rolled_back, events[-1].at_ms
 

@@ -221,6 +221,40 @@ class Closed(unittest.IsolatedAsyncioTestCase):
             [event async for event in client.stream(QUESTION, linger_ms=60_000)]
         self.assertEqual((caught.exception.code, caught.exception.sequence), (grpc.StatusCode.CANCELLED, 1))
 
+    def check_closed(self, caught: Any) -> None:
+        error = caught.exception
+        self.assertEqual((error.code, error.question_id), (grpc.StatusCode.CANCELLED, "closed"))
+
+    def test_a_closed_client_says_so(self) -> None:
+        client = SpecHop("127.0.0.1:9")
+        client.close()
+        for call in (
+            lambda: client.ask(QUESTION, question_id="closed"),
+            lambda: next(client.stream(QUESTION, question_id="closed")),
+            lambda: next(client.resume("closed")),
+            lambda: client.get_answer("closed"),
+            lambda: client.cancel("closed"),
+            lambda: client.finish_now("closed"),
+        ):
+            with self.assertRaises(SpecHopError) as caught:
+                call()
+            self.check_closed(caught)
+
+    async def test_so_it_does_with_asyncio(self) -> None:
+        client = AsyncSpecHop("127.0.0.1:9")
+        await client.close()
+        for call in (
+            client.ask(QUESTION, question_id="closed"),
+            anext(client.stream(QUESTION, question_id="closed")),
+            anext(client.resume("closed")),
+            client.get_answer("closed"),
+            client.cancel("closed"),
+            client.finish_now("closed"),
+        ):
+            with self.assertRaises(SpecHopError) as caught:
+                await call
+            self.check_closed(caught)
+
     async def test_a_cancelled_task_is_cancelled(self) -> None:
         client = AsyncSpecHop(self.silent())
         tasks = [asyncio.create_task(call(client)) for call in (self.stream, self.ask)]
@@ -384,10 +418,14 @@ class WithoutServer(unittest.IsolatedAsyncioTestCase):
             wire.AskEvent(at_ms=100, branch=1, launched=wire.Launched(stage=target)),
             wire.AskEvent(at_ms=200, branch=1, rolled_back=wire.RolledBack()),
             wire.AskEvent(at_ms=300, branch=0, observed=wire.Observed()),
+            wire.AskEvent(at_ms=400, branch=2, launched=wire.Launched(stage=target)),
+            wire.AskEvent(at_ms=500, branch=2, not_speculated=wire.NotSpeculated(stage=target)),
+            wire.AskEvent(at_ms=600, branch=2, launched=wire.Launched(stage=target)),
+            wire.AskEvent(at_ms=700, branch=2, observed=wire.Observed()),
             wire.AskEvent(at_ms=5000, answer=wire.AskResponse()),
         ]
         bars, rolled_back, over = timeline.bars(events)
-        self.assertEqual([bar.end for bar in bars], [50, 300, 200, 200])
+        self.assertEqual([bar.end for bar in bars], [50, 300, 200, 200, 500, 700])
         self.assertEqual((bars[0].label, rolled_back, over), ("no server", {1}, 5000))
 
     def test_says_that_it_has_types(self) -> None:

@@ -12,7 +12,7 @@ import grpc.aio
 from typing_extensions import Self, Unpack
 
 from spechop._channel import Patience, Tls, is_lost, metadata, options, question_id_of
-from spechop._errors import CLOSED, SpecHopError
+from spechop._errors import CLOSED, SpecHopError, closed
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
 from spechop.v1 import spechop_pb2 as wire
@@ -66,6 +66,7 @@ class AsyncSpecHop:
             SpecHopError: there is no answer.
         """
         request = ask_request(question, **options)
+        self._must_be_open(request.question_id)
         call = self._ask(request, timeout=timeout, metadata=self._metadata)
         return await self._response(call, request.question_id)
 
@@ -81,6 +82,7 @@ class AsyncSpecHop:
             SpecHopError: there is no answer. Its `sequence` is that of the last event.
         """
         request = ask_request(question, **options)
+        self._must_be_open(request.question_id)
         call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
         patience = Patience(request.linger_ms, timeout)
         async with aclosing(self._follow(call, request.question_id, 0, patience, request)) as events:
@@ -95,6 +97,7 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known, with OUT_OF_RANGE if these events are gone.
         """
+        self._must_be_open(question_id, after)
         call = self._resume(
             wire.ResumeRequest(question_id=question_id, after=after), timeout=timeout, metadata=self._metadata
         )
@@ -134,9 +137,7 @@ class AsyncSpecHop:
                     raise failed from None
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._closed.wait(), pause)
-                if self._closed.is_set():
-                    closed = SpecHopError(grpc.StatusCode.CANCELLED, CLOSED, question_id=name, sequence=last)
-                    raise closed from None
+                self._must_be_open(name, last)
                 left = patience.left()
                 if unheard and asked is not None:
                     call = asking = self._ask_stream(asked, timeout=left, metadata=self._metadata)
@@ -150,6 +151,7 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: the error with which it ended, or NOT_FOUND if no such question is known.
         """
+        self._must_be_open(question_id)
         request = wire.GetAnswerRequest(question_id=question_id)
         call = self._get_answer(request, timeout=timeout, metadata=self._metadata)
         return await self._response(call, question_id)
@@ -160,6 +162,7 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known.
         """
+        self._must_be_open(question_id)
         call = self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
         await self._response(call, question_id)
 
@@ -169,6 +172,7 @@ class AsyncSpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is open.
         """
+        self._must_be_open(question_id)
         call = self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
         await self._response(call, question_id)
 
@@ -178,6 +182,11 @@ class AsyncSpecHop:
                 return await call
         except grpc.RpcError as error:
             raise SpecHopError.of(error, question_id) from None
+
+    def _must_be_open(self, question_id: str, sequence: int = 0) -> None:
+        """gRPC has errors of its own for what is asked of a closed channel."""
+        if self._closed.is_set():
+            raise closed(question_id, sequence) from None
 
     @contextmanager
     def _held(self, call: grpc.aio.Call) -> Iterator[None]:

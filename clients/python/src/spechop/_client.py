@@ -9,7 +9,7 @@ import grpc
 from typing_extensions import Self, Unpack
 
 from spechop._channel import Patience, Tls, is_lost, metadata, options, question_id_of
-from spechop._errors import CLOSED, SpecHopError
+from spechop._errors import SpecHopError, closed
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
 from spechop.v1 import spechop_pb2 as wire
@@ -63,6 +63,7 @@ class SpecHop:
             SpecHopError: there is no answer.
         """
         request = ask_request(question, **options)
+        self._must_be_open(request.question_id)
         try:
             return self._ask(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
@@ -80,6 +81,7 @@ class SpecHop:
             SpecHopError: there is no answer. Its `sequence` is that of the last event.
         """
         request = ask_request(question, **options)
+        self._must_be_open(request.question_id)
         call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
         yield from self._follow(call, request.question_id, 0, Patience(request.linger_ms, timeout), request)
 
@@ -91,6 +93,7 @@ class SpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known, with OUT_OF_RANGE if these events are gone.
         """
+        self._must_be_open(question_id, after)
         call = self._resume(
             wire.ResumeRequest(question_id=question_id, after=after), timeout=timeout, metadata=self._metadata
         )
@@ -126,9 +129,8 @@ class SpecHop:
                     pause = patience.pause(failed.retry_after) if name and (lost or unheard) else None
                     if pause is None:
                         raise failed from None
-                    if self._closed.wait(pause):
-                        closed = SpecHopError(grpc.StatusCode.CANCELLED, CLOSED, question_id=name, sequence=last)
-                        raise closed from None
+                    self._closed.wait(pause)
+                    self._must_be_open(name, last)
                     left = patience.left()
                     if unheard and asked is not None:
                         call = asking = self._ask_stream(asked, timeout=left, metadata=self._metadata)
@@ -144,6 +146,7 @@ class SpecHop:
         Raises:
             SpecHopError: the error with which it ended, or NOT_FOUND if no such question is known.
         """
+        self._must_be_open(question_id)
         try:
             return self._get_answer(
                 wire.GetAnswerRequest(question_id=question_id), timeout=timeout, metadata=self._metadata
@@ -157,6 +160,7 @@ class SpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known.
         """
+        self._must_be_open(question_id)
         try:
             self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
         except grpc.RpcError as error:
@@ -168,10 +172,16 @@ class SpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is open.
         """
+        self._must_be_open(question_id)
         try:
             self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
         except grpc.RpcError as error:
             raise SpecHopError.of(error, question_id) from None
+
+    def _must_be_open(self, question_id: str, sequence: int = 0) -> None:
+        """gRPC has errors of its own for what is asked of a closed channel."""
+        if self._closed.is_set():
+            raise closed(question_id, sequence) from None
 
     def close(self) -> None:
         """Hangs up. Open questions end."""

@@ -74,3 +74,8 @@ class SpecHopError(Exception):
         except (ValueError, OverflowError, DecodeError):
             pass
         return cls(error.code(), error.details() or "", tuple(fields), retry_after, question_id, sequence)
+
+
+def closed(question_id: str, sequence: int) -> SpecHopError:
+    """Nothing comes of a question, for its client was closed."""
+    return SpecHopError(grpc.StatusCode.CANCELLED, CLOSED, question_id=question_id, sequence=sequence)

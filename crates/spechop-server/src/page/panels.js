@@ -141,7 +141,7 @@ export function hops(node, view) {
       const refs = cited.flatMap((one, at) => (one.hops.includes(n + 1) ? [ref(at)] : []));
       const { verdict } = hop;
       const scores =
-        verdict && ` Rule: ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}.`;
+        verdict && t(` Rule: ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}.`);
       const guess = hop.guess !== null && hop.kind === 'rejected' && [' Guess: ', t(hop.guess, 't struck'), '.'];
       const times = `${s(hop.times.segment)} to write, ${s(hop.times.target)} to look up.`;
       return el(

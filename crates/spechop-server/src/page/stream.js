@@ -10,10 +10,6 @@ export const LINGER = 59_000;
 /// As long as this server allows: it is asked for less once it has said so, since each attempt counts as a request.
 let lingers = LINGER;
 
-/// Waits between attempts to get back into a stream, in ms: for as long as the question waits. The server keeps the
-/// events meanwhile.
-export const PAUSES = [250, 500, 1000, 2000, 4000, ...Array(7).fill(8000)];
-
 /// A stream that is silent for so long is broken, in ms: the server sends something every 15 s. A page that has slept
 /// may hear of it in no other way.
 const SILENCE = 40_000;
@@ -76,28 +72,30 @@ export async function ask(request, { key, signal, on }) {
     after = Math.max(after, Number(event.sequence) || 0);
     on.event(event);
   };
-  const fetched = (what) => call(`v1/questions/${encodeURIComponent(request.question_id)}/${what}`, { key, signal });
-  const events = async () => read(await inTime(fetched(`events?after=${after}`)), take, signal);
-  const answer = async () => {
-    const answer = await (await fetched('answer')).json();
-    take({ sequence: after + 1, at_ms: answer.elapsed_ms, answer });
-    return true;
-  };
-  let rest = events;
+  const fetched = (what, signal) => call(`v1/questions/${encodeURIComponent(request.question_id)}/${what}`, { key, signal });
+  const events = async () => read(await inTime(fetched(`events?after=${after}`, signal)), take, signal);
   let over = await read(first, take, signal);
   let least = 0; // ms that the server wants to be left alone
+  let lost = performance.now();
   for (let tries = 0; !over; tries++) {
-    if (tries >= PAUSES.length) throw new Refused(0, { message: 'the connection broke, and the server cannot be reached: ask again' });
-    await pause(Math.min(Math.max(PAUSES[tries], least), LINGER), signal);
+    // The server keeps the events for as long as the question waits.
+    if (performance.now() - lost > LINGER) throw new Refused(0, { message: 'the connection broke, and the server cannot be reached: ask again' });
+    await pause(Math.min(Math.max(Math.min(250 * 2 ** tries, 8000), least), LINGER), signal);
     least = 0;
     const before = after;
     try {
-      over = await rest();
+      over = await events().catch(async (error) => {
+        // If what came meanwhile is no longer kept, the answer is all that counts. It may take its time.
+        if (error.status !== 410) throw error;
+        lost = performance.now();
+        const answer = await (await fetched('answer', AbortSignal.any([signal, AbortSignal.timeout(SILENCE)]))).json();
+        take({ sequence: after + 1, at_ms: answer.elapsed_ms, answer });
+        return true;
+      });
+      lost = performance.now();
     } catch (error) {
-      // If the server no longer has all that came meanwhile, the answer is all that counts.
-      if (error.status === 410) rest = answer;
       // Out of reach is worth another attempt; a no is not.
-      else if (signal.aborted || (error instanceof Refused && !passes(error))) throw error;
+      if (signal.aborted || (error instanceof Refused && !passes(error))) throw error;
       least = Number(error.retryAfter) || 0;
     }
     if (after > before) tries = -1;
@@ -107,7 +105,7 @@ export async function ask(request, { key, signal, on }) {
 /// Tells the server something of a question, even if the page goes: `finish`, `cancel`, `what-if`, `share`. What it
 /// answers.
 export async function tell(id, what, key, body = {}, method = 'POST') {
-  const response = await call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body, method, keepalive: true });
+  const response = await inTime(call(`v1/questions/${encodeURIComponent(id)}/${what}`, { key, body, method, keepalive: true }));
   return response.json();
 }
 

@@ -12,7 +12,9 @@ import { homedir } from 'node:os';
 import { lines } from '../../src/page/trace.js';
 import { long } from './recordings.mjs';
 
-const tools = process.argv[2] ?? `${process.env.SPECHOP_DATA_DIR ?? `${homedir()}/.local/share/spechop`}/page-tests`;
+const { SPECHOP_DATA_DIR, XDG_DATA_HOME } = process.env;
+const data = SPECHOP_DATA_DIR || `${XDG_DATA_HOME || `${homedir()}/.local/share`}/spechop`;
+const tools = process.argv[2] ?? `${data}/page-tests`;
 const { chromium } = createRequire(`${tools}/`)('playwright-core');
 const SECONDS = 8;
 

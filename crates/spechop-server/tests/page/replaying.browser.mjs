@@ -11,7 +11,7 @@ test('whatever a recording holds, it is text', async () => {
   const tab = await page();
   const evil = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>" onload="window.pwned=1';
   const spoil = (value, name) => {
-    if (typeof value === 'string') return /^(STAGE|COMMIT|REFUSAL|STOP|VERIFIER|ACTIVITY)_/.test(value) ? value : `${evil} ${value}`;
+    if (typeof value === 'string') return /^(STAGE|COMMIT|REFUSAL|STOP|VERIFIER|ACTIVITY)_/.test(value) ? value : `${evil} ${'x'.repeat(300)} ${value}`;
     if (Array.isArray(value)) return value.map((part) => spoil(part, name));
     if (value === null || typeof value !== 'object') return value;
     const passage = 'passage_id' in value ? { url: 'javascript:window.pwned=1' } : {};
@@ -24,6 +24,8 @@ test('whatever a recording holds, it is text', async () => {
     await tab.evaluate(() => document.querySelectorAll('details').forEach((details) => (details.open = true)));
     for (let n = 0; n < 10; n++) await tab.press('#time', 'ArrowLeft');
     await tab.press('#time', 'End');
+    const wider = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    assert.equal(await tab.evaluate(wider), 0, 'a long word is wider than the window');
   }
   assert.equal(await tab.evaluate(() => window.pwned), undefined);
   assert.equal(await tab.locator('img, spechop-page script, a[href^="javascript"]').count(), 0);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { reduce, START } from '../../src/page/reduce.js';
-import { ask, LINGER, Messages, PAUSES, Refused } from '../../src/page/stream.js';
+import { ask, LINGER, Messages, Refused, tell } from '../../src/page/stream.js';
 import { lines, parse, trace } from '../../src/page/trace.js';
 import { draws, names, recording, views } from './recordings.mjs';
 
@@ -82,11 +82,10 @@ test('a broken stream is taken up behind its last event, until its end', async (
   ]);
 });
 
-test('a question waits almost as long as a server allows, and the page tries for as long', () => {
+test('a question waits almost as long as a server allows', () => {
   const example = readFileSync(new URL('../../../../deploy/spechop.example.toml', import.meta.url), 'utf8');
   const most = Number(/^# linger_ms_max = (\d+)$/m.exec(example)[1]);
   assert.ok(LINGER <= most && LINGER >= 0.9 * most, `${LINGER} of ${most}`);
-  assert.ok(PAUSES.reduce((sum, ms) => sum + ms) >= LINGER);
 });
 
 test('a stream that falls silent is taken up again, one that sends signs of life is not', still, async (context) => {
@@ -129,6 +128,36 @@ test('a stream that falls silent is taken up again, one that sends signs of life
   await asking;
   assert.deepEqual(seen, events);
   assert.deepEqual(calls.slice(1), Array(2).fill('v1/questions/q-7/events?after=5'));
+});
+
+test('the page tries for as long as the question waits, whether it is refused or hears nothing', still, async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 0;
+  context.mock.method(performance, 'now', () => now);
+  for (const attempt of [() => Promise.reject(new TypeError('no net')), () => new Promise(() => {})]) {
+    let calls = 0;
+    globalThis.fetch = () => (calls++ ? attempt() : Promise.resolve(new Response(wire(recording('rejected').slice(0, 5)))));
+    const begun = now;
+    let told = null;
+    const on = { begun: () => {}, event: () => {} };
+    ask(ASKED, { signal: new AbortController().signal, on }).catch((error) => (told = error));
+    while (!told && now < begun + 300_000) {
+      now += 250;
+      context.mock.timers.tick(250);
+      for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    }
+    assert.match(told?.message, /cannot be reached/);
+    const took = now - begun;
+    assert.ok(took >= LINGER && took < 1.5 * LINGER, `${took} ms`);
+  }
+});
+
+test('a server that is told something and says nothing is not waited for without end', still, async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  globalThis.fetch = () => new Promise(() => {});
+  const told = assert.rejects(tell('q-7', 'cancel', ''), /the server is silent/);
+  context.mock.timers.tick(60_000);
+  await told;
 });
 
 test('a page that is back on the net does not wait any longer', still, async (context) => {
@@ -212,8 +241,48 @@ test('if what came meanwhile is no longer kept, the answer is asked for, until i
   const on = { begun: () => {}, event: (event) => (view = reduce(view, event)) };
   await ask(ASKED, { signal: new AbortController().signal, on });
   const of = 'v1/questions/q-7';
-  assert.deepEqual(calls, ['v1/ask/stream', `${of}/events?after=5`, `${of}/answer`, `${of}/answer`]);
+  const twice = Array(2).fill([`${of}/events?after=5`, `${of}/answer`]).flat();
+  assert.deepEqual(calls, ['v1/ask/stream', ...twice]);
   assert.deepEqual([view.phase, view.answer, view.gap], ['answered', events.at(-1).answer, null]);
+});
+
+test('an answer may take its time, but not over a connection that is dead', still, async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 0;
+  context.mock.method(performance, 'now', () => now);
+  context.mock.method(AbortSignal, 'timeout', (ms) => {
+    const late = new AbortController();
+    setTimeout(() => late.abort(new Error('too late')), ms);
+    return late.signal;
+  });
+  const events = recording('rejected');
+  const asked = async (there, seconds) => {
+    const waiting = new Set();
+    let [first, told] = [true, null];
+    const begun = now;
+    globalThis.fetch = (path, { signal }) => {
+      if (first) return (first = false), Promise.resolve(new Response(wire(events.slice(0, 5))));
+      const gone = new Response('{"code":"OUT_OF_RANGE","message":"no longer kept"}', { status: 410 });
+      if (path.includes('/events') && there(now - begun)) return Promise.resolve(gone);
+      if (path.endsWith('/answer') && now - begun > 180_000) return Promise.resolve(Response.json(events.at(-1).answer));
+      return new Promise((_, reject) => {
+        waiting.add(path);
+        signal.addEventListener('abort', () => (waiting.delete(path), reject(signal.reason)));
+      });
+    };
+    const on = { begun: () => {}, event: (event) => event.answer && (told = 'the answer') };
+    ask(ASKED, { signal: new AbortController().signal, on }).catch(({ message }) => (told = message));
+    for (let second = 0; second < seconds && !told; second++) {
+      now += 1000;
+      context.mock.timers.tick(1000);
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    }
+    return [told, waiting.has('v1/questions/q-7/answer')];
+  };
+  // No request for the answer is left behind.
+  assert.deepEqual(await asked(() => true, 300), ['the answer', false]);
+  const [told] = await asked((ms) => ms < 5000, 180);
+  assert.match(told, /cannot be reached/);
 });
 
 test('if the question has failed by then, its error is told, and a gateway without its server is waited for', async () => {

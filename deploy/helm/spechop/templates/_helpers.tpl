@@ -94,11 +94,20 @@ affinity:
 {{- if not (or $values.networkPolicy.enabled (include "spechop.asksWho" .) $values.allowUnprotected) -}}
 {{- fail "every pod of the cluster could ask: set networkPolicy.enabled, keys.existingSecret or tls.clientAuthoritySecret, or allowUnprotected if something else protects the server" -}}
 {{- end -}}
-{{- if not (has $values.index.target (list "volume" "qdrant")) -}}
-{{- fail (printf "index.target is %q; it is volume or qdrant" $values.index.target) -}}
+{{- if not (has $values.index.target (list "volume" "qdrant" "none")) -}}
+{{- fail (printf "index.target is %q; it is volume, qdrant or none" $values.index.target) -}}
+{{- end -}}
+{{- if and (eq $values.index.target "none") $values.index.build.enabled -}}
+{{- fail "index.build.enabled with index.target none would build an index that no server reads" -}}
 {{- end -}}
 {{- if and (eq $values.index.target "qdrant") (not $values.qdrant.enabled) (not $values.qdrantUrls) -}}
 {{- fail "index.target is qdrant: set qdrant.enabled, or qdrantUrls to a cluster that is there" -}}
+{{- end -}}
+{{- if and (eq $values.index.target "qdrant") (not $values.qdrant.enabled) $values.networkPolicy.enabled (not $values.networkPolicy.to) -}}
+{{- fail "qdrantUrls with networkPolicy.enabled needs networkPolicy.to: the way to that cluster" -}}
+{{- end -}}
+{{- if and (eq $values.index.target "qdrant") (gt (float64 $values.index.build.hotFraction) 0.0) -}}
+{{- fail "index.build.hotFraction is for index.target volume: servers that look up in Qdrant hold no hot subset" -}}
 {{- end -}}
 {{- if and $values.qdrantKeyEnv (not $values.existingSecret) -}}
 {{- fail "qdrantKeyEnv needs existingSecret: the Secret with an entry of that name" -}}

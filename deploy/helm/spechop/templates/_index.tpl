@@ -10,6 +10,23 @@ which the index is that lies there: it is written last, so going back to an earl
 {{- ternary "pushed.of" "default.of" (eq .Values.index.target "qdrant") -}}
 {{- end -}}
 
+{{/* What that file says. With Qdrant, a collection of another name, or elsewhere, is waited for, too. */}}
+{{- define "spechop.indexDone" -}}
+{{- $id := include "spechop.indexId" . -}}
+{{- if eq .Values.index.target "qdrant" -}}
+{{- printf "%s %s %s" $id (include "spechop.qdrantUrls" .) .Values.index.collection | sha256sum | trunc 8 -}}
+{{- else -}}
+{{- $id -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Process 1 of a container hears only of signals that it has a trap for, and of none while a program runs in front. Else
+a pod that is deleted takes its whole grace period. */}}
+{{- define "spechop.endable" -}}
+trap 'exit 143' TERM
+run() { "$@" & wait $!; }
+{{- end -}}
+
 {{- define "spechop.indexPod" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
@@ -39,10 +56,11 @@ spec:
         - bash
         - -euc
         - |
+          {{- include "spechop.endable" . | nindent 10 }}
           cd /var/lib/spechop/indexes
           if [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; then exit; fi
           part=parts-{{ $id }}/$JOB_COMPLETION_INDEX
-          [ -e "$part/manifest.json" ] || spechop index build --config /etc/spechop/spechop.toml \
+          [ -e "$part/manifest.json" ] || run spechop index build --config /etc/spechop/spechop.toml \
             --corpus "/corpus/$CORPUS" --out "$part" --shard "$JOB_COMPLETION_INDEX/{{ $build.shards }}"
       env:
         - {name: CORPUS, value: {{ $build.corpusPath | quote }}}
@@ -82,6 +100,7 @@ spec:
         - bash
         - -euc
         - |
+          {{- include "spechop.endable" . | nindent 10 }}
           cd /var/lib/spechop/indexes
           joined() { [ "$(cat default.of 2>/dev/null)" = {{ $id }} ]; }
           # Of builds that were given up. Helm ends their jobs after it has begun ours, so a newer build's may be there later.
@@ -93,16 +112,16 @@ spec:
           done
           if ! joined; then
             rm -f default.of
-            spechop index merge --out default {{ if gt (float64 $build.hotFraction) 0.0 }}--hot-fraction {{ $build.hotFraction }} {{ end }}"${parts[@]}"
+            run spechop index merge --out default {{ if gt (float64 $build.hotFraction) 0.0 }}--hot-fraction {{ $build.hotFraction }} {{ end }}"${parts[@]}"
             echo {{ $id }} >default.of
           fi
           rm -rf parts-{{ $id }} "${given_up[@]}"
           {{- if eq .Values.index.target "qdrant" }}
           IFS=, read -ra urls <<<"$QDRANT_URLS"
-          spechop index push "${urls[@]/#/--url=}" --collection "$COLLECTION"
+          run spechop index push "${urls[@]/#/--url=}" --collection "$COLLECTION"
           {{- with .Values.qdrantKeyEnv }} --api-key-env {{ . }}{{ end }}
           {{- with include "spechop.qdrantReplicas" . }} --replicas {{ . }}{{ end }} default
-          echo {{ $id }} >{{ include "spechop.indexOf" . }}
+          echo {{ include "spechop.indexDone" . }} >{{ include "spechop.indexOf" . }}
           {{- end }}
       {{- if eq .Values.index.target "qdrant" }}
       env:
