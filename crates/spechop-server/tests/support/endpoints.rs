@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use spechop_server::config::{Config, Written};
-use spechop_server::{App, Env};
+use spechop_config::{Config, Env, Written};
+use spechop_server::App;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

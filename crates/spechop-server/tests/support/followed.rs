@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use spechop_server::config::Config;
-use spechop_server::{App, Env, Reloading, Toolbox};
+use spechop_config::{Config, Env};
+use spechop_server::{App, Reloading, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use tempfile::TempDir;
 use tokio::sync::Notify;

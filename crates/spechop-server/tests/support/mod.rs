@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use spechop_config::{Config, Env, SpeculatorKind, Written};
 use spechop_ports::{
     Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
     Reading, Retriever,
@@ -15,8 +16,7 @@ use spechop_proto::admin_client::AdminClient;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskEvent, AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
-use spechop_server::config::{Config, SpeculatorKind, Written};
-use spechop_server::{App, Bare, Env, Gauges, ServeError, Toolbox};
+use spechop_server::{App, Bare, Gauges, ServeError, Toolbox};
 pub use spechop_testkit::eventually;
 use spechop_testkit::{Script, ScriptedPorts, SharedMap, TextVectors, fill_home};
 use spechop_types::{Chance, Passage};
