@@ -66,7 +66,7 @@ class Commands(unittest.TestCase):
 
     def test_who_is_told_to_end_ends(self):
         """Process 1 of a container hears only of signals that it has a trap for, and of none while a program runs in front."""
-        for name, then in (("sleep", ""), ("spechop", "exec tail -f /dev/null --pid=$PPID")):
+        for name, then in (("sleep", ""), ("spechop", "exec tail -f /dev/null --pid=$PPID >&- 2>&-")):
             program = self.folder / "bin" / name
             program.unlink(missing_ok=True)
             program.write_text(f"#!/bin/sh\nkill -TERM $PPID\n{then}\n")
