@@ -121,7 +121,7 @@ release: setup ## build an archive of the program with its bill of materials; OU
 	@deploy/checks/tools.sh
 	@deploy/release.sh "$(or $(OUT),dist)"
 
-bench: setup ## run the benchmarks
+bench: models ## run the benchmarks
 	@cargo bench --locked --workspace
 
 prove: setup ## compare a million random schedules of the window with the standard agent
@@ -152,7 +152,7 @@ bench-venv: setup
 	@$(BENCH_PYTHON) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$(SPECHOP_DATA_DIR)/bench-venv"
 	@$(BENCH_PYTHON) -m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement deploy/requirements-bench.txt
 
-bench-embed: bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio; MODEL=name
+bench-embed: models bench-venv ## compare passages a second with Python onnxruntime; the last line is the ratio; MODEL=name
 	@cargo bench --locked -p spechop-embed --bench passages --no-run
 	@$(BENCH_PYTHON) eval/bench/embed_baseline.py --model "$(SPECHOP_DATA_DIR)/models/$(MODEL)" --limit 512 --rounds 4 --against \
 	  cargo bench --locked -q -p spechop-embed --bench passages -- --json --model $(MODEL)

@@ -19,6 +19,8 @@ DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "helm" / "spechop" / "alerts.yml"
 DATA = pathlib.Path(os.environ["SPECHOP_DATA_DIR"])
 START_SECONDS_MAX = 120
+# What is asked is on this machine, whatever the environment says of proxies.
+urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
 
 
 def tool(name):

@@ -69,7 +69,7 @@ pub enum RecordError {
         source: Box<RecordError>,
     },
     /// A question that cannot be asked.
-    #[error("question {id}: {source}")]
+    #[error("question {id} cannot be asked")]
     Question {
         /// Which one.
         id: String,

@@ -60,8 +60,8 @@ pub enum BuildError {
         /// What the system said.
         source: io::Error,
     },
-    /// Another build is writing the same index.
-    #[error("another build is writing {}", .0.display())]
+    /// Somebody else builds or changes the same index.
+    #[error("another process is writing {}: wait for its end", .0.display())]
     Locked(PathBuf),
     /// Something else lies where the index should go.
     #[error("{} exists and is no index: remove it, or choose another folder", .0.display())]

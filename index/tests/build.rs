@@ -296,7 +296,8 @@ async fn what_cannot_be_built_is_refused_with_the_reason() {
     let site = Site::new();
     let lock = fs::File::create(site.path(".index.lock")).unwrap();
     lock.lock().unwrap();
-    assert_eq!(refusal(&site).await, "another build is writing DIR/index");
+    let locked = "another process is writing DIR/index: wait for its end";
+    assert_eq!(refusal(&site).await, locked);
     drop(lock);
     site.run(&encoder).await.unwrap();
 }

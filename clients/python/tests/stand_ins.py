@@ -111,11 +111,13 @@ class QuietServer:
         )
         self._look_up = look_up
         self._begun = 0.0
+        self.asked = threading.Event()
         self.resumed = 0
         self._server, self.address = serve(events_of(self._ask, self._resume))
 
     def _ask(self, request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
         self._begun = time.monotonic()
+        self.asked.set()
         return self._follow(request.question_id, 0, context)
 
     def _resume(self, request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:

@@ -89,10 +89,15 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
         """A line that is cut twice while nothing is told, the second time when the question has lost its client for
         longer than it lingers, had nobody come back."""
         server, line = self.line(3)
-        for after in (0.3, 2):
-            cut = threading.Timer(after, line.cut)
-            self.addCleanup(cut.cancel)
-            cut.start()
+
+        def cuts() -> None:
+            # However long a busy machine takes to ask.
+            server.asked.wait(60)
+            for pause in (0.3, 1.7):
+                time.sleep(pause)
+                line.cut()
+
+        threading.Thread(target=cuts, daemon=True).start()
         return server, line
 
     def check_quiet(self, server: QuietServer, line: Line, events: list[spechop.AskEvent]) -> None:
@@ -393,7 +398,9 @@ class WithoutServer(unittest.IsolatedAsyncioTestCase):
     def test_no_proxy_is_asked_for_this_machine(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as proxy:
             proxy.settimeout(0.5)
-            self.enterContext(unittest.mock.patch.dict(os.environ, http_proxy=f"http://127.0.0.1:{proxy.getsockname()[1]}"))
+            # Whatever this machine's own environment says: gRPC asks these before the others.
+            named = {"grpc_proxy": f"http://127.0.0.1:{proxy.getsockname()[1]}", "no_grpc_proxy": "elsewhere.example"}
+            self.enterContext(unittest.mock.patch.dict(os.environ, named))
             # Nothing listens on port 9.
             with SpecHop("127.0.0.1:9", key="k") as client, self.assertRaises(SpecHopError):
                 client.ask(QUESTION, timeout=1)

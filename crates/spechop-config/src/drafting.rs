@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use spechop_draft::Patterns;
+use spechop_types::with_causes;
 
 use super::keys::Keys;
 use super::models::model;
@@ -41,7 +42,7 @@ pub(super) fn drafter(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: 
 /// The file of patterns, which is there and holds some.
 fn checked(keys: &mut Keys<'_>, file: PathBuf) -> PathBuf {
     let read = fs::read_to_string(&file).map_err(|error| error.to_string());
-    let parsed = read.and_then(|json| Patterns::from_json(&json).map_err(|e| e.to_string()));
+    let parsed = read.and_then(|json| Patterns::from_json(&json).map_err(|e| with_causes(&e)));
     if let Err(problem) = parsed {
         let problem = format!(
             "{}: {problem}; `spechop patterns mine` makes such a file",

@@ -236,8 +236,11 @@ fn the_style_decides_who_reads_and_guesses() {
         let config = home.read(&alone, &[], &[]).unwrap();
         assert_eq!(config.speculator.default, SpeculatorKind::Llm);
         assert!(matches!(config.speculator.model, Reader::Generator));
-        if let Engine::Local(model) = &config.generator.engine {
-            assert_eq!((&model.model_path, &model.adapter), (&file, &None));
+        match &config.generator.engine {
+            Engine::Local(model) => {
+                assert_eq!((&model.model_path, &model.adapter), (&file, &None));
+            }
+            Engine::OpenAi(_) => assert_eq!(chat, openai),
         }
         let spans = format!("{chat}\n[reader]\nkind = \"spans\"");
         let config = home.read(&spans, &[], &[]).unwrap();

@@ -113,6 +113,12 @@ impl PatternDrafter {
         })
     }
 
+    /// Whether a tenant has taught this server anything in its term.
+    pub fn has_taught(&self, tenant: &Tenant) -> bool {
+        let (key, here) = (Owned::new(tenant, ()), self.here());
+        here.is_some_and(|here| here.terms.peek(&key).is_some())
+    }
+
     /// Takes note that others were told what a tenant has taught here in this term.
     pub fn note_told(&self, tenant: &Tenant, term: u64) {
         let Some(mut here) = self.here() else { return };

@@ -234,7 +234,6 @@ fn another_planners_words_are_learnt_and_stay_with_their_tenant() {
     assert_eq!(others[0].0, "Who is the mother of Zoë?");
 }
 
-/// A question of a form that was never mined, and one without any name that looks like a name.
 /// The planner was made to answer behind the first hop, again and again: what it would have asked is not known.
 #[test]
 fn questions_that_are_cut_short_teach_no_end() {
@@ -294,6 +293,7 @@ fn what_is_kept_fits_into_a_file() {
     }
 }
 
+/// A question of a form that was never mined, and one without any name that looks like a name.
 #[test]
 fn new_forms_are_learnt_from_the_first_question_on() {
     let drafter = drafter();

@@ -228,6 +228,7 @@ impl<D: Desk> Door<D> {
             "fetch" => self.fetch(request, &arguments).await,
             "ask" => self.ask(request, &arguments, context).await,
             name => {
+                let name = short(name);
                 let problem = format!("there is no tool {name:?}; there are: search, fetch, ask");
                 return Err(ErrorData::invalid_params(problem, None));
             }
@@ -251,6 +252,7 @@ impl<D: Desk> Door<D> {
     ) -> Result<CallToolResult, Refused> {
         let id = text(arguments, "id")?;
         let Some(passage) = self.0.fetch(request, id).await? else {
+            let id = short(id);
             return Err(Refused(format!(
                 "there is no passage with the id {id:?}: take an id from a result of search or ask"
             )));
@@ -355,10 +357,16 @@ fn unknown(tool: &Tool, arguments: &JsonObject) -> Option<Refused> {
     let known = tool.input_schema.get("properties")?.as_object()?;
     let name = arguments.keys().find(|name| !known.contains_key(*name))?;
     let known: Vec<_> = known.keys().map(String::as_str).collect();
+    let name = short(name);
     Some(Refused(format!(
         "there is no argument {name:?}; there are: {}",
         known.join(", ")
     )))
+}
+
+/// Of what strangers write, as much as belongs into an error.
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
 }
 
 fn question(arguments: &JsonObject) -> Result<Question, Refused> {

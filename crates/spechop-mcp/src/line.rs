@@ -12,7 +12,7 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret;
-use spechop_types::causes;
+use spechop_types::{causes, with_causes};
 use spechop_web::{Endpoint, InvalidEndpoint};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -213,6 +213,8 @@ async fn keep(
     let server = options.server.to_string();
     // In a row: attempts that failed, and connections that did not last.
     let mut failures = u32::from(opened.is_none());
+    // Why the last attempt failed. The log hears of it once.
+    let mut told = None;
     loop {
         let mut lost = None;
         if let Some((running, session)) = opened.take() {
@@ -243,10 +245,15 @@ async fn keep(
         match open(&options).await {
             Ok(session) => {
                 tracing::info!(server, "MCP server opened again");
+                told = None;
                 opened = Some(session);
             }
             Err(error) => {
-                tracing::warn!(%error, "MCP server could not be opened");
+                let reason = with_causes(&error);
+                if told.as_ref() != Some(&reason) {
+                    tracing::warn!(server, reason, "MCP server could not be opened");
+                    told = Some(reason);
+                }
                 tell.send_replace(State::Down(Arc::new(error.without_last_words())));
             }
         }

@@ -16,6 +16,7 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::ExposeSecret;
+use spechop_types::one_line;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
@@ -202,8 +203,8 @@ async fn follow(stderr: ChildStderr, program: String, fate: Arc<Fate>) {
         if !matches!(piece.read_until(b'\n', &mut line).await, Ok(1..)) {
             return;
         }
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim();
+        // It is shown on terminals, too, which it must not steer.
+        let text = one_line(&String::from_utf8_lossy(&line));
         if text.is_empty() {
             continue;
         }
@@ -212,7 +213,7 @@ async fn follow(stderr: ChildStderr, program: String, fate: Arc<Fate>) {
         if known.last_words.len() == LAST_WORDS {
             known.last_words.pop_front();
         }
-        known.last_words.push_back(text.to_owned());
+        known.last_words.push_back(text);
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestParamsMeta};
 use spechop_ports::retry::{Again, FailedAttempt, retry};
 use spechop_ports::{Call, PortError, Retriever};
-use spechop_types::{Activity, Passage};
+use spechop_types::{Activity, Passage, with_causes};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::failure::Blame;
@@ -37,7 +37,8 @@ impl McpRetriever {
         let reads = match trouble {
             None => line.session().await.ok().map(|session| session.reads),
             Some(error) => {
-                tracing::warn!(%error, "look-ups will fail until the MCP server answers");
+                let reason = with_causes(&error);
+                tracing::warn!(reason, "look-ups will fail until the MCP server answers");
                 None
             }
         };

@@ -133,6 +133,7 @@ async fn what_can_never_work_is_said_at_the_start() {
         text.contains("exit status: 3") && text.contains("cannot read the notes"),
         "{text}"
     );
+    assert!(!text.contains(char::is_control), "{text:?}");
     assert!(!error.may_pass());
     script.options.server = Server::Program(Program {
         command: vec!["/nowhere/to/be/found".to_owned()],

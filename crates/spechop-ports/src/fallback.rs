@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use spechop_types::with_causes;
 
 use crate::{
     Call, Lane, PlanRequest, Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading,
@@ -30,7 +31,10 @@ fn is_needed<T>(call: &Call, outcome: &Result<T, PortError>) -> bool {
     match outcome {
         Ok(_) => false,
         Err(error) if call.lane() == Lane::Authoritative => {
-            tracing::warn!(%error, "the first choice failed; asking the second");
+            tracing::warn!(
+                reason = with_causes(error),
+                "the first choice failed; asking the second"
+            );
             true
         }
         Err(_) => false,

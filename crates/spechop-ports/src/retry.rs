@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use spechop_types::with_causes;
 use tokio::time::{Instant, sleep};
 
 use crate::{Call, Lane, PortError};
@@ -126,7 +127,12 @@ where
         if retried == retries.max || deadline.saturating_duration_since(Instant::now()) <= pause {
             return Err(error);
         }
-        tracing::debug!(%error, retry = retried + 1, pause_ms = pause.as_millis(), "trying again");
+        tracing::debug!(
+            reason = with_causes(&error),
+            retry = retried + 1,
+            pause_ms = pause.as_millis(),
+            "trying again"
+        );
         sleep(pause).await;
         retried += 1;
     }

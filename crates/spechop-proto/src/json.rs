@@ -145,12 +145,14 @@ fn line(message: &DynamicMessage) -> Result<String, JsonError> {
 fn blamed(kind: &MessageDescriptor, text: &[u8], whole: &serde_json::Error) -> JsonError {
     let value: Value = match serde_json::from_slice(text) {
         Ok(value) => value,
-        Err(error) => return JsonError::NotJson(error.to_string()),
+        Err(error) => return JsonError::NotJson(short(&error.to_string())),
     };
     let mut wrong = Vec::new();
     blame(kind, &value, "", &mut wrong);
     if wrong.is_empty() {
-        return JsonError::NotJson(whole.to_string());
+        // Fields that are fine one by one may exclude each other.
+        let (field, problem) = (String::new(), short(&whole.to_string()));
+        wrong.push(WrongField { field, problem });
     }
     JsonError::Wrong(wrong)
 }
@@ -169,7 +171,7 @@ fn blame(kind: &MessageDescriptor, value: &Value, path: &str, wrong: &mut Vec<Wr
         let Some(known) = known else {
             let problem = "there is no such field".to_owned();
             wrong.push(WrongField {
-                field: here,
+                field: short(&here),
                 problem,
             });
             continue;
@@ -183,7 +185,7 @@ fn blame(kind: &MessageDescriptor, value: &Value, path: &str, wrong: &mut Vec<Wr
             {
                 wrong.push(WrongField {
                     field: here,
-                    problem: error.to_string(),
+                    problem: short(&error.to_string()),
                 });
             }
             continue;
@@ -192,9 +194,18 @@ fn blame(kind: &MessageDescriptor, value: &Value, path: &str, wrong: &mut Vec<Wr
         if let Err(error) = DynamicMessage::deserialize(kind.clone(), alone) {
             wrong.push(WrongField {
                 field: here,
-                problem: error.to_string(),
+                problem: short(&error.to_string()),
             });
         }
+    }
+}
+
+/// Of what strangers write, as much as belongs into an error.
+fn short(text: &str) -> String {
+    const CHARS_MAX: usize = 200;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
@@ -313,6 +324,19 @@ mod tests {
         for text in ["", "{", "{\"question\":\"q\"} x", "\u{0}"] {
             let error = read::<AskRequest>(text.as_bytes()).unwrap_err();
             assert!(matches!(error, JsonError::NotJson(_)), "{text}: {error}");
+        }
+        let error = read::<Options>(br#"{"k":1,"auto":{}}"#).unwrap_err();
+        let JsonError::Wrong(wrong) = &error else {
+            panic!("it is JSON: {error}")
+        };
+        assert!(wrong.len() == 1 && wrong[0].field.is_empty(), "{error}");
+        let long = "x".repeat(10_000);
+        for text in [
+            format!(r#"{{"{long}":1}}"#),
+            format!(r#"{{"options":"{long}"}}"#),
+        ] {
+            let error = read::<AskRequest>(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().len() < 500, "{error}");
         }
     }
 }

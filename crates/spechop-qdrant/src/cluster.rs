@@ -277,9 +277,11 @@ impl Cluster {
         format!("Qdrant at {}", urls.join(", "))
     }
 
-    /// The longest that a server should work on one request, in whole seconds as it wants it.
+    /// The longest that a server should work on one request, in whole seconds as it wants it: no
+    /// less than our own limit.
     pub(crate) fn seconds(&self) -> u64 {
-        self.time_limit.as_secs().max(1)
+        let begun = u64::from(self.time_limit.subsec_nanos() > 0);
+        self.time_limit.as_secs().saturating_add(begun).max(1)
     }
 }
 
@@ -372,6 +374,16 @@ mod tests {
         }
         let none = Cluster::new(&ClusterOptions::new(Vec::new())).err();
         assert!(matches!(none, Some(InvalidOptions::NoUrl)));
+    }
+
+    #[test]
+    fn a_server_may_work_for_as_long_as_it_is_waited_for() {
+        for (ms, seconds) in [(1, 1), (1000, 1), (1001, 2), (1900, 2)] {
+            let mut options = ClusterOptions::new(vec!["http://host:6334".to_owned()]);
+            options.time_limit = Duration::from_millis(ms);
+            let cluster = Cluster::new(&options).unwrap();
+            assert_eq!(cluster.seconds(), seconds, "{ms} ms");
+        }
     }
 
     #[test]

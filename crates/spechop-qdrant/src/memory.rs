@@ -296,7 +296,10 @@ impl SharedEntries for QdrantMemory {
         let found = found.await?.result;
         let mut near = Vec::with_capacity(found.len());
         for point in &found {
-            let stored = self.read(&point.payload, None)?;
+            // One that is damaged keeps nobody from the others.
+            let Ok(stored) = Stored::read(&point.payload, None) else {
+                continue;
+            };
             if stored.entry.tenant == *tenant && point.score.is_finite() {
                 near.push((point.score, stored.entry));
             }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use spechop_agent::{Agent, AgentError, Bill, Ports, Report, Settings, Stopped, Width};
 use spechop_config::{Audit, SpeculatorKind};
 use spechop_ports::{PortError, Wishes};
-use spechop_types::{Budget, Question};
+use spechop_types::{Budget, Question, with_causes};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -189,7 +189,11 @@ impl Audits {
                 source: PortError::NotSpeculated { .. },
                 ..
             })) => Err(NotDone::Load),
-            Some(Err(_)) => Err(NotDone::Failed),
+            // Few begin in an hour, and nobody else hears of it.
+            Some(Err(error)) => {
+                tracing::warn!(reason = with_causes(&error), "an audit failed");
+                Err(NotDone::Failed)
+            }
         }
     }
 }

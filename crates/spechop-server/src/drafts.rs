@@ -16,7 +16,7 @@ use spechop_ports::{
     Call, Draft, DraftRequest, DraftWriter, Drafter, PlanRequest, PortError, WrittenDraft,
     panic_text,
 };
-use spechop_types::{Hop, Question, Tenant};
+use spechop_types::{Hop, Question, Tenant, with_causes};
 use tokio::time::Instant;
 
 use crate::state::{Keeper, Persisted, Purpose};
@@ -207,7 +207,8 @@ impl Persisted for Guarded {
     fn take_up(&self, kept: Kept, path: &Path) {
         if let Err(error) = self.drafter.restore(kept.learnt) {
             let path = path.display();
-            tracing::warn!(%path, %error, "what the drafter had learnt cannot be taken up: it begins anew");
+            let reason = with_causes(&error);
+            tracing::warn!(%path, reason, "what the drafter had learnt cannot be taken up: it begins anew");
         }
     }
 

@@ -145,7 +145,8 @@ impl Finder {
     }
 
     /// The passage with this identifier: one that this caller's tenant has been told of not long ago, or
-    /// one of the index. If the tenant was told of a part of it, the index may have the whole.
+    /// one of the index. If the tenant was told of a part of it, the index may have the whole. An error is
+    /// written to the log here.
     pub(crate) async fn passage(
         &self,
         caller: &Caller,
@@ -168,7 +169,10 @@ impl Finder {
                 tracing::debug!(reason, "only a part of a passage can be given");
                 Ok(Some(part))
             }
-            (found, _) => Ok(found?),
+            (found, _) => {
+                let found = found.map_err(AskError::from);
+                Ok(found.inspect_err(|error| self.state.refuse(error))?)
+            }
         }
     }
 

@@ -22,9 +22,11 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use spechop_config::api_keys::Role;
 use spechop_config::{Issuer, KeySet, KeySource};
-use spechop_types::Tenant;
+use spechop_types::{Tenant, with_causes};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+
+use crate::outage::Outage;
 
 /// The most bytes of a token. Longer ones are not looked at.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
@@ -74,6 +76,8 @@ pub(crate) struct Tokens {
     known: RwLock<Option<Known>>,
     /// Told if a token was signed with a key that is not known.
     wanted: Notify,
+    /// Whether they cannot be read at the moment.
+    outage: Outage,
 }
 
 impl Tokens {
@@ -93,6 +97,7 @@ impl Tokens {
             issuer,
             known: RwLock::new(known),
             wanted: Notify::new(),
+            outage: Outage::default(),
         }
     }
 
@@ -159,6 +164,9 @@ impl Tokens {
             }
             next = match fetch(&self.issuer.keys).await {
                 Ok(keys) => {
+                    if self.outage.works() {
+                        tracing::info!("the token issuer's keys can be read again");
+                    }
                     let mut known = self.known.write();
                     if known.as_ref().is_none_or(|known| *known.keys != keys) {
                         tracing::info!(keys = keys.count(), "the token issuer's keys were read");
@@ -167,10 +175,16 @@ impl Tokens {
                     self.issuer.refresh
                 }
                 Err(problem) => {
-                    tracing::warn!(
-                        problem,
-                        "the token issuer's keys cannot be read; they stay as they were"
-                    );
+                    let follows = match self.known() {
+                        Some(_) => "they stay as they were",
+                        None => "until they can be, no token is taken",
+                    };
+                    if self.outage.fails_anew(&problem) {
+                        tracing::warn!(
+                            problem,
+                            "the token issuer's keys cannot be read: {follows}"
+                        );
+                    }
                     pause
                 }
             };
@@ -180,12 +194,15 @@ impl Tokens {
     }
 }
 
-/// The provider's keys as they are now.
+/// The provider's keys as they are now. An error names their place, whose address holds no secret.
 async fn fetch(source: &KeySource) -> Result<KeySet, String> {
     match source {
         KeySource::Url(url) => {
-            let body = KeySource::endpoint(url).fetch().await;
-            KeySet::parse(&body.map_err(|error| error.to_string())?)
+            let read = match KeySource::endpoint(url).fetch().await {
+                Ok(body) => KeySet::parse(&body),
+                Err(error) => Err(with_causes(&error)),
+            };
+            read.map_err(|problem| format!("{url}: {problem}"))
         }
         KeySource::File(path) => {
             let path = path.clone();

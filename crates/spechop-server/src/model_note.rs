@@ -90,7 +90,7 @@ pub enum Damage {
         source: io::Error,
     },
     /// The note itself cannot be understood, or was changed after it was written.
-    #[error("{} is damaged; {}", path.display(), mend_or_remove(path))]
+    #[error("{} is damaged, or of another version; {}", path.display(), mend_or_remove(path))]
     Note {
         /// The note.
         path: PathBuf,
@@ -355,7 +355,10 @@ mod tests {
                 &|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(),
                 "tokenizer.json; `spechop models pull --check gte-small`",
             ),
-            (&flip(NOTE, 40), ".note.json is damaged; "),
+            (
+                &flip(NOTE, 40),
+                ".note.json is damaged, or of another version; ",
+            ),
             (
                 &|dir| fs::write(dir.join(NOTE), "{}").unwrap(),
                 "or remove it if the model is your own",

@@ -50,6 +50,11 @@ impl Outage {
         before.map(|before| before.reason)
     }
 
+    /// An attempt has failed. Whether that is news: the one before it did not fail, or for another reason.
+    pub(crate) fn fails_anew(&self, reason: &str) -> bool {
+        self.fails(reason).as_deref() != Some(reason)
+    }
+
     /// An attempt has succeeded. Whether the one before it failed, so that this is news.
     pub(crate) fn works(&self) -> bool {
         self.last.lock().take().is_some()
@@ -81,6 +86,9 @@ mod tests {
             assert_eq!(outage.paused().as_deref(), Some("c"));
             assert!(outage.works());
             assert_eq!(outage.paused(), None);
+            let news = ["a", "a", "b", "b"].map(|reason| outage.fails_anew(reason));
+            assert_eq!(news, [true, false, true, false], "another reason is news");
+            assert!(outage.works());
         }
         // Nobody waits where no pause was asked for.
         let outage = Outage::default();

@@ -29,9 +29,8 @@ pub(crate) fn open(
             Ok(passages) => tracing::info!(collection, passages, "collection opened"),
             Err(error @ PortError::Refused { .. }) => return Err(OpenError::of("target")(error)),
             Err(error) => {
-                let source = std::error::Error::source(&error).map(ToString::to_string);
-                let why = source.unwrap_or_default();
-                tracing::warn!(%error, %why, "look-ups will fail until Qdrant answers");
+                let why = with_causes(&error);
+                tracing::warn!(why, "look-ups will fail until Qdrant answers");
             }
         }
     }

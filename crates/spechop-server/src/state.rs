@@ -255,8 +255,7 @@ impl<P: Persisted> Inner<P> {
             }
             Err(error) => {
                 let reason = error.to_string();
-                // Another reason is news, too.
-                if self.outage.fails(&reason).as_ref() != Some(&reason) {
+                if self.outage.fails_anew(&reason) {
                     tracing::warn!(
                         %path,
                         reason,

@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
-use spechop_ports::PortError;
+use spechop_ports::{PortError, reason};
 use spechop_types::{Stage, Tenant, with_causes};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -308,6 +308,12 @@ impl AskError {
     /// One field of the request is wrong.
     pub(crate) fn wrong(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Invalid(vec![FieldViolation::new(field, problem)])
+    }
+
+    /// A part of the request cannot be read. The reason quotes it, and is kept short.
+    pub(crate) fn unreadable(field: &str, problem: &str, error: &serde_json::Error) -> Self {
+        let why = reason(error.to_string().as_bytes(), None);
+        Self::wrong(field, format!("{problem}: {why}"))
     }
 
     /// How the question ended.

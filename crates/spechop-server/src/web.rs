@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use spechop_config::{Target, Web};
+use spechop_mcp::Ahead;
 use spechop_ports::{Encoder, Retriever, SearchProvider};
 use spechop_web::page::{HttpPageReader, PageReader};
 use spechop_web::search::{Breaker, Chain};
@@ -31,11 +32,14 @@ pub(crate) fn target(
             let tool = crate::mcp::open(options)?;
             if !tool.may_run_ahead() {
                 look_up.only_when_needed();
-                tracing::warn!(
-                    tool = options.tool,
-                    "the tool is not known to only read, so no look-up runs ahead; \
-                     if it does only read, set target.mcp.ahead = \"always\""
-                );
+                // If the operator has said so, nobody need hear it.
+                if options.ahead == Ahead::Annotated {
+                    tracing::warn!(
+                        tool = options.tool,
+                        "the tool is not known to only read, so no look-up runs ahead; \
+                         if it does only read, set target.mcp.ahead = \"always\""
+                    );
+                }
             }
             Some(Arc::new(tool))
         }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use crate::support::{Server, eventually, question};
+use crate::support::{Server, eventually, of, question};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, Budget, StopReason};
 use spechop_testkit::Script;
 use spechop_types::Stage;
 use tokio::task::JoinSet;
-use tonic::{Code, Request};
+use tonic::Code;
 
 /// Look-ups that each tenant may start in an hour.
 const ALLOWANCE: u64 = 30;
@@ -38,13 +38,6 @@ fn greedy() -> AskRequest {
         asked.width = Some(Width::K(1));
         asked.hop_budget = Some(32);
     })
-}
-
-fn of(tenant: &str, request: AskRequest) -> Request<AskRequest> {
-    let mut request = Request::new(request);
-    let name = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", name);
-    request
 }
 
 /// What is left of a tenant's account: a question that wants more than that gets it all, and uses it up.

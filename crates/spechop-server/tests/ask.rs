@@ -37,8 +37,11 @@ async fn a_long_passage_is_cut_in_the_reply_and_marked() {
         };
         let server = Server::start(script).await;
         let answer = server.ask(question()).await.unwrap();
+        assert_eq!(answer.hops.len(), 2);
         for hop in answer.hops {
-            for passage in hop.observation.unwrap().evidence {
+            let evidence = hop.observation.unwrap().evidence;
+            assert!(!evidence.is_empty());
+            for passage in evidence {
                 assert!(passage.text.len() <= 8192, "{}", passage.text.len());
                 assert!(passage.text.starts_with("Text "));
                 assert_eq!(passage.cut, is_cut);

@@ -19,6 +19,8 @@ mod error_forms;
 #[path = "support/followed.rs"]
 mod followed;
 mod http;
+#[path = "support/keys.rs"]
+mod keys;
 #[path = "support/lines.rs"]
 mod lines;
 mod mcp;

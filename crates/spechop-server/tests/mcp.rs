@@ -309,15 +309,16 @@ async fn what_is_wrong_is_told_to_the_model() {
         let (text, failed) = result(&server, "", tool, &arguments).await;
         assert!(failed && text.contains(said), "{tool}: {text}");
     }
-    let answer = messages(&server, "", &call("forget", &json!({})))
-        .await
-        .pop()
-        .unwrap();
-    let problem = answer["error"]["message"].as_str().unwrap();
-    assert!(
-        problem.contains("there are: search, fetch, ask"),
-        "{problem}"
-    );
+    let long = "x".repeat(10_000);
+    for tool in ["forget", long.as_str()] {
+        let answer = messages(&server, "", &call(tool, &json!({})))
+            .await
+            .pop()
+            .unwrap();
+        let problem = answer["error"]["message"].as_str().unwrap();
+        let is_told = problem.contains("there are: search, fetch, ask");
+        assert!(is_told && problem.len() < 200, "{problem}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -487,6 +488,6 @@ async fn the_transport_decides_who_is_answered_at_all() {
         assert_eq!(status, expected, "{said}");
     }
     let off = Server::configured(Script::instant(1), "[server]\nmcp = false\n").await;
-    let (status, _) = send(&off, HEAD, &list).await;
-    assert_ne!(status, 200);
+    let (status, said) = send(&off, HEAD, &list).await;
+    assert_eq!(status, 404, "{said}");
 }

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::followed::Followed;
+use crate::keys::key;
 use crate::reload::k_of;
 use crate::support::{Server, bare, eventually, home, question, replace, written};
-use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use spechop_config::api_keys::{Cost, KeyName, NewKey};
 use spechop_config::{Config, Env};
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskRequest, CancelRequest};
@@ -21,18 +20,6 @@ use tonic::{Code, Request, Status};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Tokens of another implementation, and the public keys for them.
 const TOKENS: &str = include_str!("../src/jwt/tokens.json");
-
-/// A key, and the lines of configuration that hold its hash.
-fn key(name: &str) -> (String, String) {
-    let cost = Cost {
-        memory_kib: 64,
-        passes: 1,
-    };
-    let made = NewKey::generate(&KeyName::new(name).unwrap(), cost).unwrap();
-    let hash = made.hash.as_str();
-    let lines = format!("[[keys]]\nname = \"{name}\"\nhash = \"{hash}\"\n");
-    (made.key.expose_secret().to_owned(), lines)
-}
 
 fn with<T>(key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
@@ -46,7 +33,7 @@ fn with<T>(key: &str, message: T) -> Request<T> {
 async fn the_bell_has_keys_read_although_there_is_no_configuration_file() {
     let home = home();
     let path = home.path().join("keys.toml");
-    let ((old, old_lines), (new, new_lines)) = (key("old"), key("new"));
+    let ((old, old_lines), (new, new_lines)) = (key("old", ""), key("new", ""));
     fs::write(&path, old_lines).unwrap();
     let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
         .into_iter()
@@ -83,8 +70,8 @@ async fn the_bell_has_keys_read_although_there_is_no_configuration_file() {
 /// included.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_key_opens_nothing_and_its_stream_is_read_to_its_end() {
-    let (stays, one) = key("stays");
-    let (goes, two) = key("goes");
+    let (stays, one) = key("stays", "");
+    let (goes, two) = key("goes", "");
     let script = Script::steady(&[true, true, true], 5, 200, 5);
     let expected = script.answer();
     let followed = Followed::start(script, &format!("{one}{two}")).await;
@@ -120,7 +107,7 @@ async fn a_revoked_key_opens_nothing_and_its_stream_is_read_to_its_end() {
 /// What a server has opened may be gone from the disk when its keys change.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_revoked_although_the_index_of_the_start_is_gone() {
-    let ((stays, one), (goes, two)) = (key("stays"), key("goes"));
+    let ((stays, one), (goes, two)) = (key("stays", ""), key("goes", ""));
     let [start, next] = [(); 2].map(|()| home());
     let toml = |keys: &str, index: &Path| format!("{keys}[index]\ndir = {index:?}\n");
     let both = one.clone() + &two;
@@ -138,7 +125,7 @@ async fn a_key_is_revoked_although_the_index_of_the_start_is_gone() {
 /// the file again. Until it counts, a key that it takes away is still taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_was_refused_counts_as_soon_as_the_others_are_right() {
-    let ((old, old_lines), (new, new_lines)) = (key("old"), key("new"));
+    let ((old, old_lines), (new, new_lines)) = (key("old", ""), key("new", ""));
     let often = "[server]\nreload_ms = 20";
     let followed = Followed::start(Script::instant(1), &format!("{often}\n{old_lines}")).await;
     let gauges = &followed.server.gauges;

@@ -4,12 +4,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crate::keys::key;
 use crate::lines::is_alone;
 use crate::pki::{Authority, Folder, channel};
 use crate::support::{Server, question};
 use parking_lot::Mutex;
-use secrecy::ExposeSecret;
-use spechop_config::api_keys::{Cost, KeyName, NewKey};
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,25 +43,18 @@ async fn no_log_and_no_metric_holds_a_key() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .init();
-    let cost = Cost {
-        memory_kib: 64,
-        passes: 1,
-    };
-    let [right, wrong] = ["right", "wrong"]
-        .map(|name| NewKey::generate(&KeyName::new(name).unwrap(), cost).unwrap());
+    let (right, keys) = key("right", "roles = [\"ask\", \"admin\"]");
+    let (wrong, _) = key("wrong", "");
+    let hash = keys.split('"').find(|text| text.starts_with("$argon2id$"));
     let authority = Authority::new();
     let (folder, certificate) = (Folder::new(), authority.server());
     folder.put(&certificate);
-    let keys = format!(
-        "[[keys]]\nname = \"right\"\nhash = \"{}\"\nroles = [\"ask\", \"admin\"]\n",
-        right.hash.as_str()
-    );
     let plain = Server::configured(Script::instant(1), &keys).await;
     let secure = format!("{keys}[server]\n{}", folder.keys());
     let secure = Server::configured(Script::instant(1), &secure).await;
     let mut pages = Vec::new();
     for key in [&right, &wrong, &right] {
-        let bearer = format!("Bearer {}", key.key.expose_secret());
+        let bearer = format!("Bearer {key}");
         for server in [&plain, &secure] {
             let channel = match server.address == plain.address {
                 true => server.channel().await,
@@ -91,9 +83,9 @@ async fn no_log_and_no_metric_holds_a_key() {
     );
     // Of the client's part of the log this says nothing: the client runs in this process, too.
     for secret in [
-        right.key.expose_secret(),
-        wrong.key.expose_secret(),
-        right.hash.as_str(),
+        &*right,
+        &*wrong,
+        hash.unwrap(),
         certificate.key.lines().nth(1).unwrap(),
     ] {
         let secret = secret.rsplit('.').next().unwrap();

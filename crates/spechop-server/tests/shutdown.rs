@@ -86,7 +86,8 @@ async fn a_client_that_does_not_read_does_not_hold_it_up() {
 async fn a_question_may_end_within_the_grace_period() {
     let script = Script::steady(&[true, true], 20, 100, 5);
     let expected = script.answer();
-    let mut server = Server::start(script).await;
+    let toml = "[server]\nshutdown_grace_ms = 3600000";
+    let mut server = Server::configured(script, toml).await;
     let mut client = server.client().await;
     let asking = client.ask(question());
     tokio::pin!(asking);
@@ -96,8 +97,8 @@ async fn a_question_may_end_within_the_grace_period() {
     }
     server.shut_down();
     assert_eq!(asking.await.unwrap().into_inner().answer, expected);
-    // Long before the grace period of ten seconds is over, since nobody is left.
-    timeout(Duration::from_secs(5), server.ended())
+    // Long before the grace period is over, since nobody is left.
+    timeout(PATIENCE, server.ended())
         .await
         .expect("it ends")
         .unwrap();

@@ -37,18 +37,10 @@ use spechop_server::{Counted, read_traffic};
 use spechop_speculate::{Memory, MemoryOptions};
 use spechop_testkit::{Script, TextVectors};
 use spechop_types::{Chance, CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
-use tonic::{Code, Request};
+use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::support::{Server, apart, config, endless, eventually, question};
-
-/// A message on behalf of a tenant.
-fn of<T>(tenant: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let tenant = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", tenant);
-    request
-}
+use crate::support::{Server, apart, config, endless, eventually, of, question};
 
 #[tokio::test]
 async fn query_vectors() {
@@ -360,7 +352,11 @@ const LOCKS: &[(&str, &str)] = &[
     ("server/src/transport/accept.rs", "who is connected"),
     (
         "server/src/transport/access.rs",
-        "keys, and how many requests have come: by tenant",
+        "the keys that were found in a file",
+    ),
+    (
+        "server/src/transport/rates.rs",
+        "how many requests have come: by tenant",
     ),
     ("server/src/transport/tls.rs", "the certificate"),
     (

@@ -4,14 +4,14 @@
 use std::time::{Duration, SystemTime};
 
 use crate::followed::Followed;
+use crate::keys::key;
+use crate::over_http::{client, url};
 use crate::support::{Server, question};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use spechop_config::api_keys::{Cost, KeyName, NewKey};
 use spechop_proto::GetBackendsRequest;
 use spechop_proto::admin_client::AdminClient;
 use spechop_testkit::Script;
@@ -121,19 +121,8 @@ async fn ask_when_known(server: &Server, token: &str) -> (Code, String) {
 async fn a_token_says_who_asks_and_what_for() {
     let (signer, stranger) = (Signer::new("one"), Signer::new("one"));
     let provider = provider(&[&signer]).await;
-    let made = NewKey::generate(
-        &KeyName::new("ops").unwrap(),
-        Cost {
-            memory_kib: 64,
-            passes: 1,
-        },
-    )
-    .unwrap();
-    let key = format!(
-        "[[keys]]\nname = \"ops\"\nhash = \"{}\"\n",
-        made.hash.as_str()
-    );
-    let toml = key + &toml(&provider);
+    let (ops, lines) = key("ops", "");
+    let toml = lines + &toml(&provider);
     let server = Server::configured(Script::instant(1), &toml).await;
     let good = signer.token(&claims(300));
     assert_eq!(ask_when_known(&server, &good).await.0, Code::Ok);
@@ -145,7 +134,7 @@ async fn a_token_says_who_asks_and_what_for() {
             good.clone(),
             "team-8",
             Code::PermissionDenied,
-            "names another",
+            "the token is of tenant team-7, and spechop-tenant names another",
         ),
         // The clocks may differ by a minute.
         (token(claims(-50)), "", Code::Ok, ""),
@@ -209,7 +198,7 @@ async fn a_token_says_who_asks_and_what_for() {
             Code::Unauthenticated,
             "the API key is wrong",
         ),
-        (made.key.expose_secret().to_owned(), "", Code::Ok, ""),
+        (ops, "", Code::Ok, ""),
     ] {
         let (told, message) = ask(&server, &token, tenant).await;
         assert_eq!(told, code, "{message}");
@@ -218,8 +207,8 @@ async fn a_token_says_who_asks_and_what_for() {
     let refused = |reason: &str| format!("spechop_requests_refused_total{{reason=\"{reason}\"}}");
     // Metrics take the role, too; these are read by the key's owner below.
     let admin = token(with(claims(300), "roles", json!(["spechop-admin"])));
-    let page = reqwest::Client::new()
-        .get(format!("http://{}/metrics", server.address))
+    let page = client()
+        .get(url(&server, "/metrics"))
         .bearer_auth(&admin)
         .send()
         .await

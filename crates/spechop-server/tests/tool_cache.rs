@@ -227,6 +227,6 @@ async fn what_is_wrong_is_said_and_nothing_is_kept() {
 #[tokio::test]
 async fn without_room_there_is_no_such_path() {
     let server = server(0).await;
-    let (status, _) = post(&server, PATH, "a", &put(60.0)).await;
-    assert_ne!(status, 200);
+    let (status, said) = post(&server, PATH, "a", &put(60.0)).await;
+    assert_eq!(status, 404, "{said}");
 }

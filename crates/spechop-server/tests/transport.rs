@@ -356,10 +356,17 @@ async fn requests_of_one_connection_come_at_their_rate() {
         async move { admin.get_backends(request).await }
     };
     ask(Request::new(GetBackendsRequest {})).await.unwrap();
-    // Long before its turn.
-    let mut early = Request::new(GetBackendsRequest {});
-    early.set_timeout(Duration::from_millis(300));
-    let status = ask(early).await.unwrap_err();
+    // Long before its turn; a busy machine may be as late as that once, but not each time.
+    let mut status = None;
+    for _ in 0..5 {
+        let mut early = Request::new(GetBackendsRequest {});
+        early.set_timeout(Duration::from_millis(300));
+        status = ask(early).await.err();
+        if status.is_some() {
+            break;
+        }
+    }
+    let status = status.expect("it waits for its turn");
     assert!(
         matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded),
         "{status}"
@@ -416,13 +423,7 @@ async fn silent_connections_do_not_hold_up_the_end() {
 
 /// What `GET /metrics` says of this.
 async fn metric(server: &Server, name: &str) -> u64 {
-    let get = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let mut stream = say(server, get).await;
-    let text = String::from_utf8(heard(&mut stream).await).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("spechop_")?.strip_prefix(name));
-    line.map_or(0, |value| value.trim().parse().unwrap())
+    server.metric(&format!("spechop_{name}")).await
 }
 
 async fn eventually_metric(server: &Server, name: &str) {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::over_http::{client, url};
-use crate::support::{Server, endless, eventually, is_own_timer, question};
+use crate::support::{Server, endless, eventually, is_own_timer, of, question};
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use spechop_proto::{AskEvent, AskRequest, Budget, FinishNowRequest};
@@ -27,14 +27,6 @@ async fn server(toml: &str) -> Server {
 async fn hold(server: &Server, tenant: &str) -> Stream {
     let asked = of(tenant, question());
     server.client().await.ask_stream(asked).await.unwrap()
-}
-
-/// A message on behalf of a tenant.
-fn of<T>(tenant: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let tenant = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", tenant);
-    request
 }
 
 /// Waits until so many questions are in line.

@@ -4,8 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::lines::is_alone;
-use crate::support::{Server, endless, question};
+use crate::lines::{Lines, is_alone};
+use crate::over_http::get;
+use crate::support::{Server, bare, config, endless, question};
+use spechop_ports::{Passages, PortError};
+use spechop_server::Toolbox;
+use spechop_testkit::{Script, ScriptedPorts};
+use spechop_types::Passage;
 use tokio::time::Instant;
 use tonic::Code;
 use tracing::span::{Attributes, Id, Record};
@@ -56,4 +61,35 @@ async fn refusals_do_not_fill_the_log() {
     assert!((1..=seconds + 1).contains(&warnings), "{warnings} lines");
     let busy = "spechop_questions_total{outcome=\"busy\"}";
     assert_eq!(server.metric(busy).await, REFUSED);
+}
+
+/// An index whose passages cannot be read.
+struct Cut;
+
+#[tonic::async_trait]
+impl Passages for Cut {
+    async fn passage(&self, _: &str) -> Result<Option<Passage>, PortError> {
+        Err(PortError::unavailable("the index", "its files were cut"))
+    }
+}
+
+/// On one thread, which is the one whose log is read.
+#[tokio::test]
+async fn a_passage_that_cannot_be_read_is_told_in_the_log() {
+    let test = "a_passage_that_cannot_be_read_is_told_in_the_log";
+    if !is_alone(module_path!(), test) {
+        return;
+    }
+    let lines = Lines::default();
+    let log = tracing_subscriber::fmt().with_writer(lines.clone());
+    let _log = tracing::subscriber::set_default(log.finish());
+    let config = config("");
+    let ports = ScriptedPorts::new(Script::instant(1));
+    let mut toolbox = Toolbox::of(bare(&ports), &config);
+    toolbox.passages = Some(Arc::new(Cut));
+    let server = Server::over(ports, toolbox, config).await;
+    let refused = get(&server, "/p/p0").await;
+    assert_eq!(refused.status(), 503);
+    let text = lines.text();
+    assert!(text.contains("its files were cut"), "{text}");
 }

@@ -236,7 +236,8 @@ impl Confidence {
             return None;
         }
         let said = |right: bool| {
-            let n = 1.0 / sharpness - 1.0;
+            // Minus zero lies between 0 and 1, and what is divided by it is less than nothing.
+            let n = 1.0 / sharpness.abs() - 1.0;
             let (a, b) = (p * n, (1.0 - p) * n);
             let (a, b) = if right { (a + 1.0, b) } else { (a, b + 1.0) };
             if n > N_MAX {

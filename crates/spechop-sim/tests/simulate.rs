@@ -337,7 +337,7 @@ fn bad_lines_are_named() {
 #[test]
 fn drawn_confidences_are_calibrated_and_as_sharp_as_asked() {
     for (p, missing) in [(0.3, 0.0), (0.6, 0.5), (0.0, 0.2), (1.0, 0.0)] {
-        for sharpness in [0.0, 1e-12, 0.01, 0.35, 0.9, 1.0 - 1e-12, 1.0] {
+        for sharpness in [0.0, -0.0, 1e-12, 0.01, 0.35, 0.9, 1.0 - 1e-12, 1.0] {
             let plain = Chances {
                 missing,
                 ..Chances::paper(p, 0.05, 0.1, 0.4)

@@ -60,6 +60,11 @@ fn arguments() -> Args {
 
 fn main() {
     let args = arguments();
+    // `make bench` runs every benchmark, and names no index.
+    if args.index.as_os_str().is_empty() {
+        println!("--index DIR is missing: `make bench-search` makes an index and names it");
+        return;
+    }
     let opened = median(5, || drop(PassageIndex::open(&args.index)));
     let index = PassageIndex::open(&args.index).expect("an index");
     let queries = queries(&index);

@@ -41,6 +41,13 @@ const CONTROLS: &[&str] = &["edit", "edit source", "hide", "link", "show"];
 /// A longer text in brackets is more than the number of a note.
 const NOTE_CHARS_MAX: usize = 20;
 
+/// How much of a block has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    open: usize,
+    linked: usize,
+}
+
 /// Puts a [`Document`] together from what a parser meets.
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -64,19 +71,25 @@ impl Builder {
     }
 
     /// The end of the text so far, for [`Self::drop_note`].
-    pub(crate) fn position(&self) -> usize {
-        self.open.len()
+    pub(crate) fn position(&self) -> Position {
+        Position {
+            open: self.open.len(),
+            linked: self.linked.len(),
+        }
     }
 
     /// Takes back what came since that position if it refers to a note, as `[1]` does: that is no word of
     /// the sentence before it.
-    pub(crate) fn drop_note(&mut self, since: usize) {
+    pub(crate) fn drop_note(&mut self, since: Position) {
         let is_note = |text: &str| {
             let text = text.trim();
-            text.starts_with('[') && text.ends_with(']') && text.len() <= NOTE_CHARS_MAX
+            text.starts_with('[')
+                && text.ends_with(']')
+                && text.chars().nth(NOTE_CHARS_MAX).is_none()
         };
-        if self.open.get(since..).is_some_and(is_note) {
-            self.open.truncate(since);
+        if self.open.get(since.open..).is_some_and(is_note) {
+            self.open.truncate(since.open);
+            self.linked.truncate(since.linked);
         }
     }
 

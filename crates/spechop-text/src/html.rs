@@ -17,7 +17,7 @@ use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
-use crate::document::{Builder, Document};
+use crate::document::{Builder, Document, Position};
 
 /// Elements that no reader sees, or that are the same on every page of a site.
 const UNSEEN: &[&str] = &[
@@ -101,7 +101,7 @@ struct State {
     /// Whether a link to another page is open.
     link: bool,
     /// Where the superscript of this line began that is open.
-    superscript: Option<usize>,
+    superscript: Option<Position>,
     line: Line,
     /// Whether the block that is open is a heading by the name of its element.
     named_heading: bool,

@@ -63,7 +63,7 @@ fn is_short(text: &str) -> bool {
         || word.ends_with(|c: char| c.is_uppercase())
             && word
                 .rsplit_once('.')
-                .is_some_and(|(_, last)| last.len() == 1);
+                .is_some_and(|(_, last)| last.chars().count() == 1);
     initial || SHORT_FORMS.contains(&&*word.to_lowercase())
 }
 
@@ -86,6 +86,10 @@ mod tests {
                 &["J. R. R. Tolkien wrote.", "He slept."],
             ),
             ("The U.S. Army came.", &["The U.S. Army came."]),
+            (
+                "Стихи А.С. Пушкина. Он жил.",
+                &["Стихи А.С. Пушкина.", "Он жил."],
+            ),
             (
                 "It cost 3.5 million. 1990 came.",
                 &["It cost 3.5 million.", "1990 came."],

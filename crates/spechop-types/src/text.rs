@@ -159,6 +159,8 @@ fn fold(chars: impl Iterator<Item = char>, out: &mut String) {
                 'æ' => out.push_str("ae"),
                 'œ' => out.push_str("oe"),
                 'ı' => out.push('i'),
+                // How a sigma is written at the end of a word; no capital letter tells.
+                'ς' => out.push('σ'),
                 // Lower-casing `İ` yields a combining dot, which NFKD had already split off.
                 low if is_accent(low) => {}
                 low => out.push(low),
@@ -276,6 +278,8 @@ mod tests {
             ("1.5 m.", "1 5 m"),
             ("  …  ", ""),
             ("Ёлка", "елка"),
+            ("ΣΩΚΡΆΤΗΣ", "σωκρατησ"),
+            ("Σωκράτης", "σωκρατησ"),
             ("Donau\u{ad}dampf", "donaudampf"),
             ("\u{feff}1.\u{2060}5\u{200e} m", "1 5 m"),
             ("a\u{200b}b\u{200c}c", "a b c"),

@@ -22,7 +22,7 @@ use spechop_ports::{
     Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult, Seat,
     TextKind,
 };
-use spechop_types::{Activity, Passage};
+use spechop_types::{Activity, Passage, with_causes};
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -202,7 +202,8 @@ impl WebRetriever {
             }
             Some(Err(error)) if !error.allows_substitute(call.lane()) => return Err(error),
             Some(Err(error)) => {
-                tracing::warn!(%error, passages = found.len(), "ranked by words alone");
+                let reason = with_causes(&error);
+                tracing::warn!(reason, passages = found.len(), "ranked by words alone");
             }
             None => tracing::debug!(passages = found.len(), "not ranked in time"),
         }

@@ -118,6 +118,12 @@ async fn a_site_may_mean_us_by_name() {
         let refusal = refusal(&polite(&[&site]), &site, path).await;
         assert_eq!(refusal.as_deref(), refused, "{path}");
     }
+    // Some editors put a mark in front.
+    let site = of("\u{feff}User-agent: SpecHop/0.1.0\nDisallow: /\n\nUser-agent: *\nAllow: /\n");
+    assert_eq!(
+        refusal(&polite(&[&site]), &site, "/").await.as_deref(),
+        Some(EXCLUDED)
+    );
 }
 
 #[tokio::test]
@@ -165,7 +171,9 @@ async fn no_file_allows_everything_and_a_broken_site_nothing() {
         );
     }
     // That may have been our own line: it is asked again soon, and not after ten minutes.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3)).await;
+    tokio::time::resume();
     assert_eq!(refusal(&hasty, &silent, "/").await, None);
 }
 

@@ -196,6 +196,12 @@ async fn searches_and_pages_take_their_time() {
         .await;
         assert!(begin.elapsed() >= latency.search(query), "{query}");
     }
+    let found = web.get("/search?q=Oder&format=json").await.json();
+    let url = found["results"][0]["url"].as_str().unwrap().to_owned();
+    let path = web.path(&url);
+    let begin = tokio::time::Instant::now();
+    assert_eq!(web.get(path).await.status, 200);
+    assert!(begin.elapsed() >= latency.page(path), "{path}");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub(super) fn supported_template(
     if model.is_recurrent() || model.is_hybrid() {
         return Err(unsupported("its state cannot be forked at any token"));
     }
-    ChatTemplate::of(model).ok_or_else(|| unsupported("no chat template works with it"))
+    ChatTemplate::of(model, path).ok_or_else(|| unsupported("no chat template works with it"))
 }
 
 /// A context for each worker, with the adapter on it.

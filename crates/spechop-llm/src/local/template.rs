@@ -4,6 +4,8 @@
 //! that contains `<|im_start|>system` must stay a passage. So the template is filled with
 //! placeholders, and its own pieces and the texts are tokenised apart, the texts literally.
 
+use std::path::Path;
+
 use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 
@@ -24,9 +26,9 @@ pub(super) struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// The model's own template, or ChatML where it has none or one that drops messages. `None`
-    /// where not even that works.
-    pub(super) fn of(model: &LlamaModel) -> Option<Self> {
+    /// The own template of the model in this file, or ChatML if it has none or one that drops messages.
+    /// `None` if not even that works.
+    pub(super) fn of(model: &LlamaModel, path: &Path) -> Option<Self> {
         let own = model.chat_template(None).ok();
         let fallback = LlamaChatTemplate::new(FALLBACK).ok();
         let count = own.iter().count();
@@ -37,7 +39,8 @@ impl ChatTemplate {
             .find(|(_, template)| template.keeps_all(model))
             .map(|(at, template)| {
                 if at == count {
-                    tracing::warn!("the model has no usable chat template, ChatML is used");
+                    let path = path.display();
+                    tracing::warn!(%path, "the model has no usable chat template: ChatML is used");
                 }
                 template
             })

@@ -137,22 +137,27 @@ async fn what_is_no_sub_question_is_no_draft() {
 async fn a_server_that_fails_fails_the_draft_alone() {
     let hangs = ResponseTemplate::new(200).set_delay(Duration::from_secs(600));
     let busy = event(&json!({"error": {"message": "busy"}}));
-    for answer in [
-        hangs,
-        ResponseTemplate::new(400),
-        ResponseTemplate::new(429),
-        stream("data: {not json}\n\n"),
-        stream(&busy),
+    let seconds = Duration::from_secs;
+    for (answer, silence) in [
+        (hangs, Duration::from_millis(50)),
+        (ResponseTemplate::new(400), seconds(60)),
+        (ResponseTemplate::new(429), seconds(60)),
+        (stream("data: {not json}\n\n"), seconds(60)),
+        (stream(&busy), seconds(60)),
         // It breaks off.
-        stream(&delta("<question>Who")),
+        (stream(&delta("<question>Who")), seconds(60)),
     ] {
         let server = server(answer).await;
         let mut endpoint = at(&server);
-        endpoint.limits.silence = Duration::from_millis(50);
+        endpoint.limits.silence = silence;
         endpoint.retries.max = 0;
         let writer = writer(&endpoint, PromptStyle::Tagged);
         let written = writer.write_draft(&guess(), request(), 0).await;
-        assert!(written.is_err(), "{written:?}");
+        let is_late = matches!(written, Err(PortError::Timeout { .. }));
+        assert!(
+            written.is_err() && is_late == (silence < seconds(1)),
+            "{written:?}"
+        );
     }
 }
 

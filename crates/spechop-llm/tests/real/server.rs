@@ -38,7 +38,8 @@ impl Server {
 
     /// Number of generations under way.
     async fn busy(&self) -> usize {
-        let slots = reqwest::Client::new()
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let slots = http
             .get(format!("{}/slots", self.0.url()))
             .bearer_auth(KEY)
             .send()

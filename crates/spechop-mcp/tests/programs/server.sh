@@ -8,7 +8,7 @@ starts=$(wc -l <"$dir/starts")
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { printf '{"content":[{"type":"text","text":"%s"}]}' "$1"; }
 case $how in
-  ends) echo "cannot read the notes" >&2; exit 3 ;;
+  ends) printf '\033[31mcannot read the notes\033[0m\n' >&2; exit 3 ;;
   chatters) echo "Starting the server, version 1" ;;
   ends_later) [ "$starts" -gt 1 ] && { echo "cannot read the notes" >&2; exit 3; } ;;
   spawns) sleep 1000 & echo $! >"$dir/grandchild" ;;

@@ -75,6 +75,11 @@ impl Cell {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// Whether `me` has a row in it.
+    pub(super) fn has(&self, me: &str) -> bool {
+        self.rows.contains_key(me)
+    }
+
     /// What everybody but `me` has of it.
     pub(super) fn others(&self, me: &str, now: u64, period: Duration) -> Others {
         let is_current = !self.is_over(now, period);

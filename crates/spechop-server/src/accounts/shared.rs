@@ -80,6 +80,8 @@ struct Heard {
     text: Option<String>,
     cell: Option<Cell>,
     at: Option<Instant>,
+    /// When this server last offered a row of its own. Others may believe it, whatever came of that.
+    offered: Option<Instant>,
 }
 
 impl Shared {
@@ -193,7 +195,8 @@ impl Shared {
         }
     }
 
-    /// Writes what is due. False if something of it could not be written; it stays due.
+    /// Writes what is due. False if something of it could not be written; it stays due. Names that have spent
+    /// nothing do not: while nobody can be asked, there may be any number of them.
     async fn write(&self, book: &Mutex<Book>) -> bool {
         let due: Vec<_> = self.due.lock().iter().cloned().collect();
         let written = stream::iter(due).map(|tenant| async move {
@@ -219,11 +222,15 @@ impl Shared {
         self.clock.check();
         for _ in 0..TRIES {
             let now = Instant::now();
-            if self.outage.paused().is_some() {
-                return false;
-            }
             let (offer, lasts) = {
                 let book = book.lock();
+                let is_told = heard.offered.is_some_and(|at| now - at < WORD);
+                if !is_told && book.own(tenant).is_none() {
+                    return true;
+                }
+                if self.outage.paused().is_some() {
+                    return false;
+                }
                 let offer = self.offer(&heard, &book, tenant, now);
                 let lasts = offer.keep(self.clock.wall(now), book.period());
                 (offer, lasts)
@@ -266,6 +273,8 @@ impl Shared {
         lasts: Duration,
     ) -> Result<bool, PortError> {
         let text = offer.text();
+        let offered = offer.has(&self.me).then(Instant::now);
+        heard.offered = offered.or(heard.offered);
         let seen = heard.text.as_deref();
         let swapped = self.cells.swap(&name(tenant), seen, &text, lasts).await;
         match swapped {
@@ -276,6 +285,7 @@ impl Shared {
                     text: Some(text),
                     cell: Some(offer),
                     at: Some(Instant::now()),
+                    offered,
                 };
                 Ok(true)
             }
@@ -321,12 +331,12 @@ impl Shared {
         Arc::clone(self.heard.lock().entry(tenant.clone()).or_default())
     }
 
-    /// Forgets what was heard of accounts that nobody has here.
+    /// Forgets what was heard of accounts that nobody has here, and of which nothing is to be written.
     fn forget(&self, book: &Mutex<Book>) {
-        let book = book.lock();
-        self.heard
-            .lock()
-            .retain(|tenant, slot| Arc::strong_count(slot) > 1 || book.own(tenant).is_some());
+        let (book, due) = (book.lock(), self.due.lock());
+        self.heard.lock().retain(|tenant, slot| {
+            Arc::strong_count(slot) > 1 || due.contains(tenant) || book.own(tenant).is_some()
+        });
     }
 
     fn failed(&self, error: Option<&PortError>) {
@@ -364,6 +374,7 @@ impl Heard {
             cell: cell.flatten(),
             text: there,
             at: Some(Instant::now()),
+            offered: self.offered,
         };
     }
 }

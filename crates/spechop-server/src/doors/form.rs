@@ -99,7 +99,7 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
             ("verifier", "RULE") => options.verifier = VerifierMode::Rule.into(),
             ("verifier", "EXACT") => options.verifier = VerifierMode::Exact.into(),
             ("verifier", _) => wrong.push(FieldViolation::new(&*name, "must be RULE or EXACT")),
-            ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0) as u64),
+            ("seconds", _) => budget.time_ms = number().map(|s| (s * 1000.0).round() as u64),
             ("target_calls", _) => budget.target_calls = whole(&mut wrong).map(small),
             ("tokens", _) => budget.tokens = whole(&mut wrong),
             ("money", _) => {
@@ -239,7 +239,10 @@ mod tests {
             read(b"question=Who%3F+%C3%A9&k=inf&speculator=&verifier=EXACT&seconds=1.5").unwrap();
         assert_eq!(request.question, "Who? \u{e9}");
         assert_eq!(request.budget.unwrap().time_ms, Some(1500));
-        // A price has no exact form in binary, and is meant to the millionth.
+        // Neither has an exact form in binary: a time is meant to the millisecond, a price to the
+        // millionth.
+        let time = read(b"question=q&seconds=1.005").unwrap().budget.unwrap();
+        assert_eq!(time.time_ms, Some(1005));
         let money = read(b"question=q&money=0.000249").unwrap().budget.unwrap();
         assert_eq!(money.money_micros, Some(249));
         let options = request.options.unwrap();

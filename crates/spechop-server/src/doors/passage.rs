@@ -1,5 +1,7 @@
 //! The door for citations: `GET /p/{id}` shows a passage of the index, as a page or as JSON.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::Path;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
@@ -23,13 +25,15 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \
 
 /// Builds the door, if the target tool knows its passages by their identifiers.
 pub(super) fn add_to(house: &mut House, admission: &Admission) {
-    let Some(passages) = admission.state().toolbox.passages.clone() else {
+    let state = Arc::clone(admission.state());
+    let Some(passages) = state.toolbox.passages.clone() else {
         return;
     };
     let show = get(async move |Path(id): Path<String>, head: Parts| {
-        let found = passages.passage(&id).await;
-        let found = found.map_err(|error| HttpError::from(AskError::from(error)))?;
-        match found {
+        let found = passages.passage(&id).await.map_err(AskError::from);
+        // An index that cannot be read is the operator's business, too.
+        let found = found.inspect_err(|error| state.refuse(error));
+        match found.map_err(HttpError::from)? {
             Some(passage) if wants_json(&head.headers) => as_json(&passage),
             Some(passage) => Ok(shown(
                 StatusCode::OK,

@@ -71,7 +71,7 @@ impl Request {
     fn read(body: &[u8]) -> Result<Self, AskError> {
         serde_json::from_slice(body).map_err(|error| {
             let form = "must be JSON such as {\"queries\": [\"…\"], \"topk\": 5}";
-            AskError::wrong("body", format!("{form}: {error}"))
+            AskError::unreadable("body", form, &error)
         })
     }
 }

@@ -136,8 +136,9 @@ impl ToolDoor {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, AskError> {
-    serde_json::from_slice(body)
-        .map_err(|error| AskError::wrong("body", format!("must be JSON such as {form}: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        AskError::unreadable("body", &format!("must be JSON such as {form}"), &error)
+    })
 }
 
 /// Which part of a call it is about.

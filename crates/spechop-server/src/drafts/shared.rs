@@ -103,8 +103,13 @@ impl SharedDrafts {
                 if self.outage.fails(&reason).is_none() {
                     tracing::warn!(reason, "what the drafters learn is not shared");
                 }
-                // Whoever asks again is looked at again.
-                self.due.lock().clear();
+                // Whoever has taught something here is looked at again. Those who have not are, if they ask
+                // again; and so is the one whose cell is refused, since the others must not wait for it.
+                let is_refused = matches!(error, PortError::Refused { .. });
+                let drafter = &self.drafter.drafter;
+                let is_left = |due: &Tenant| is_refused && due == tenant;
+                let mut due = self.due.lock();
+                due.retain(|due| drafter.has_taught(due) && !is_left(due));
                 return;
             }
             self.due.lock().remove(tenant);
@@ -135,6 +140,12 @@ impl SharedDrafts {
                     text = there;
                     continue;
                 }
+                if seen.begins_anew {
+                    tracing::warn!(
+                        %tenant,
+                        "what servers have learnt of a tenant cannot be read: it begins anew"
+                    );
+                }
                 self.drafter.drafter.note_told(tenant, term);
             }
             let (drafter, tenant) = (Arc::clone(&self.drafter), tenant.clone());
@@ -163,6 +174,8 @@ struct Seen {
     offer: Option<(String, u64)>,
     /// What everybody else has learnt.
     others: Lesson,
+    /// There is something that cannot be read, which the offer replaces.
+    begins_anew: bool,
 }
 
 impl Looks {
@@ -182,6 +195,7 @@ impl Looks {
             drafter.end_term(&self.tenant);
             (taught, row) = (None, None);
         }
+        let begins_anew = self.text.is_some() && cell.is_none();
         let cell = cell.unwrap_or_default();
         // What becomes the past by the offer is others' all the same.
         let others = cell.others(row.as_deref());
@@ -193,7 +207,11 @@ impl Looks {
             let offer = cell.with(&self.me, &row, taught.lesson, now());
             (offer.text(), taught.term)
         });
-        Seen { offer, others }
+        Seen {
+            offer,
+            others,
+            begins_anew,
+        }
     }
 }
 

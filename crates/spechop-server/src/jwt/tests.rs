@@ -256,3 +256,22 @@ async fn whoever_begins_anew_does_not_put_the_next_look_off() {
     }
     assert!(tokens.check(&list[0].2).is_err(), "it was withdrawn");
 }
+
+/// The log is told of it once, and not at every look.
+#[tokio::test(start_paused = true)]
+async fn keys_that_cannot_be_read_are_looked_for_until_they_can() {
+    let (keys, list) = made();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let issuer = Issuer {
+        keys: KeySource::File(path.clone()),
+        ..issuer()
+    };
+    let tokens = Tokens::new(issuer, None);
+    let look = || timeout(Duration::from_secs(30), tokens.keep_fresh());
+    assert!(look().await.is_err() && tokens.outage.is_on());
+    assert_eq!(tokens.check(&list[0].2), Err(TokenError::NoKeys));
+    fs::write(&path, keys.to_string()).unwrap();
+    assert!(look().await.is_err() && !tokens.outage.is_on());
+    assert!(tokens.check(&list[0].2).is_ok());
+}

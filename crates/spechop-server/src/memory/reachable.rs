@@ -9,16 +9,19 @@ use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
 use spechop_types::{Owned, Tenant, with_causes};
 
 use crate::outage::Outage;
+use crate::sparingly::Sparingly;
 
 /// How long nobody is asked after a failure. Otherwise every guess would wait for a server that does not
 /// answer.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Asks entries that are elsewhere. After a failure the log says so once, and for five seconds every call
-/// fails at once. When they answer again, the log says that, too.
+/// fails at once. When they answer again, the log says that, too. An entry that cannot be read is no such
+/// failure: nobody waits for it.
 pub(crate) struct Reachable {
     inner: Arc<dyn SharedEntries>,
     outage: Outage,
+    warnings: Sparingly,
 }
 
 impl Reachable {
@@ -26,6 +29,7 @@ impl Reachable {
         Self {
             inner,
             outage: Outage::with_pause(PAUSE),
+            warnings: Sparingly::default(),
         }
     }
 
@@ -37,8 +41,18 @@ impl Reachable {
             return Err(PortError::unavailable("the shared memory", why));
         }
         let answer = call.await;
+        if let Err(error @ PortError::Malformed { .. }) = &answer
+            && let Some(left_out) = self.warnings.turn("malformed")
+        {
+            let reason = with_causes(error);
+            tracing::warn!(
+                reason,
+                left_out,
+                "what the shared memory holds cannot be read"
+            );
+        }
         match &answer {
-            Ok(_) => {
+            Ok(_) | Err(PortError::Malformed { .. }) => {
                 if self.outage.works() {
                     tracing::info!("the shared memory answers again");
                 }
@@ -122,6 +136,17 @@ mod tests {
         tokio::time::advance(PAUSE).await;
         assert!(find().await && find().await);
         assert_eq!(entries.asked(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_that_cannot_be_read_keeps_nobody_from_the_others() {
+        let entries = SharedMap::default();
+        let line = Reachable::new(Arc::new(entries.clone()));
+        let damaged = PortError::malformed("an entry", "it has no version");
+        assert!(line.ask(async { Err::<(), _>(damaged) }).await.is_err());
+        let key = Owned::new(&Tenant::default(), "k".into());
+        assert!(line.find(&Call::authoritative(), &key).await.is_ok());
+        assert_eq!(entries.asked(), 1);
     }
 
     #[tokio::test]

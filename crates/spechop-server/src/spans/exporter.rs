@@ -20,7 +20,7 @@ use tonic::{Code, Request, Status};
 
 use super::otlp::{self, BATCH_MAX};
 use super::queue::{Lost, Queue};
-use crate::sparingly::Sparingly;
+use crate::outage::Outage;
 
 /// How long a span waits for others to go with.
 const BATCH_TIME: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ struct Line<'a> {
     /// Taken off the queue, and neither sent off nor counted as lost. Those that are under way stay here: the
     /// future that sends them may be dropped.
     batch: Vec<Span>,
-    warnings: Sparingly,
+    outage: Outage,
 }
 
 impl<'a> Exporter<'a> {
@@ -68,7 +68,7 @@ impl<'a> Exporter<'a> {
             client: TraceServiceClient::new(channel(otlp).map_err(InvalidReceiver)?),
             headers: headers(otlp),
             batch: Vec::new(),
-            warnings: Sparingly::default(),
+            outage: Outage::default(),
         };
         Ok(Self { line: Some(line) })
     }
@@ -139,17 +139,15 @@ impl Line<'_> {
                 let rejected = rejected.min(spans);
                 counts.exported.inc_by((spans - rejected) as u64);
                 counts.lost(Lost::Rejected, rejected);
+                if self.outage.works() {
+                    tracing::info!("the receiver of traces takes spans again");
+                }
             }
             Err(status) => {
                 counts.lost(Lost::Failed, spans);
-                if let Some(left_out) = self.warnings.turn("spans") {
-                    let (code, reason) = (status.code(), status.message());
-                    tracing::warn!(
-                        ?code,
-                        reason,
-                        left_out,
-                        "the receiver of traces took no spans"
-                    );
+                let (code, reason) = (status.code(), status.message());
+                if self.outage.fails(reason).is_none() {
+                    tracing::warn!(?code, reason, "the receiver of traces takes no spans");
                 }
             }
         }

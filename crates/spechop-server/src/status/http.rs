@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use spechop_ports::PortError;
 use spechop_proto::code_name;
 use spechop_proto::json::JsonError;
-use spechop_types::whole_ms;
 use tonic::{Code, Status};
 use tonic_types::{FieldViolation, StatusExt};
 
@@ -200,7 +199,9 @@ impl HttpError {
             body["fields"] = fields.iter().map(named).collect();
         }
         if let Some(delay) = self.retry_after() {
-            body["retry_after_ms"] = json!(whole_ms(delay));
+            // No sooner: a request that comes a part of a millisecond too early is refused, too.
+            let ms = delay.as_nanos().div_ceil(1_000_000);
+            body["retry_after_ms"] = json!(u64::try_from(ms).unwrap_or(u64::MAX));
         }
         body
     }
@@ -282,6 +283,11 @@ mod tests {
         assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(error.body()["retry_after_ms"], 1000);
         assert_eq!(error.into_response().headers()[RETRY_AFTER], "1");
+        let error = HttpError::from(TransportError::Access(AccessError::KeyTooFast {
+            key: "laptop".to_owned(),
+            again_in: Duration::from_micros(1_200),
+        }));
+        assert_eq!(error.body()["retry_after_ms"], 2);
 
         let error = HttpError::from(AskError::TooOld { after: 3, first: 9 });
         assert_eq!(error.status(), StatusCode::GONE);

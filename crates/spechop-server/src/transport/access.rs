@@ -16,7 +16,6 @@
 //! The key or token says on whose behalf the request comes: a `spechop-tenant` that differs is refused. What
 //! was found out goes into the request as a [`Caller`], and the key itself goes no further.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use parking_lot::{Mutex, RwLock};
-use spechop_config::api_keys::{Behalf, Key, RequestRate, Role, is_key};
+use spechop_config::api_keys::{Behalf, Key, Role, is_key};
 use spechop_config::{Callers, InvalidConfig};
 use spechop_types::Tenant;
 use tokio::sync::{Notify, watch};
@@ -34,10 +33,11 @@ use tokio::time::Instant;
 
 use super::access_error::AccessError;
 use super::line::LineHandle;
-use crate::bucket::Bucket;
+use super::rates::Tenants;
 use crate::caller::{Caller, TENANT, caller};
 use crate::jwt::{Bearer, TOKEN_BYTES_MAX, TokenError, Tokens};
 use crate::keys::{CheckError, Held, Ring};
+use crate::outage::Outage;
 
 /// Services that anybody may ask.
 const OPEN: [&str; 2] = ["/grpc.health.v1.Health/", "/grpc.reflection."];
@@ -55,17 +55,13 @@ const ADMIN: &str = "/spechop.v1.Admin/";
 const WRONG_KEY_INTERVAL: Duration = Duration::from_secs(1);
 const WRONG_KEY_BURST: u32 = 20;
 
-/// Tenants with a bucket of their own. If there are more at the same time, the others share one.
-const TENANTS_MAX: usize = 10_000;
-
-/// The least time between two looks for buckets that are full, and therefore not needed.
-const SWEEP: Duration = Duration::from_secs(1);
-
 /// Who may ask, and how often.
 pub(super) struct Access {
     now: RwLock<Arc<Rules>>,
     /// What the file held at the last look, if it was something new.
     seen: Mutex<Option<Vec<Key>>>,
+    /// Whether the file cannot be read at the moment.
+    outage: Outage,
     /// Told if other callers were taken up.
     changed: Notify,
     /// Whether they are several tenants.
@@ -88,20 +84,6 @@ struct Rules {
 enum Shown {
     Key(Arc<Held>),
     Token(Bearer),
-}
-
-/// The limit of each tenant.
-struct Tenants {
-    rate: RequestRate,
-    book: Arc<Mutex<Book>>,
-}
-
-#[derive(Default)]
-struct Book {
-    buckets: HashMap<Tenant, Bucket>,
-    /// Of tenants for whom there is no room.
-    others: Bucket,
-    swept: Option<Instant>,
 }
 
 /// What a key needs for a call of gRPC; `None` for nothing, not even a key.
@@ -136,10 +118,9 @@ impl Rules {
                 other => Arc::new(Tokens::new(issuer.clone(), other.map(Arc::as_ref))),
             }
         });
-        let book = before.and_then(|rules| rules.tenants.as_ref());
-        let book = book.map_or_else(Arc::default, |tenants| Arc::clone(&tenants.book));
+        let known = before.and_then(|rules| rules.tenants.as_ref());
         Self {
-            tenants: callers.rate.map(|rate| Tenants { rate, book }),
+            tenants: callers.rate.map(|rate| Tenants::new(rate, known)),
             callers,
             keys,
             ring,
@@ -164,6 +145,7 @@ impl Access {
         Ok(Self {
             now: RwLock::new(Arc::new(rules)),
             seen: Mutex::default(),
+            outage: Outage::default(),
             changed: Notify::new(),
             several,
         })
@@ -212,10 +194,16 @@ impl Access {
         let keys = match before.callers.read() {
             Ok(keys) => keys,
             Err(error) => {
-                tracing::warn!(%error, "the API keys stay as they were");
+                let reason = error.to_string();
+                if self.outage.fails_anew(&reason) {
+                    tracing::warn!(reason, "the API keys stay as they were");
+                }
                 return false;
             }
         };
+        if self.outage.works() {
+            tracing::info!("the file of API keys can be read again");
+        }
         let mut now = self.now.write();
         // Somebody may have taken up other callers meanwhile.
         if now.callers == before.callers && now.keys != keys {
@@ -271,6 +259,7 @@ impl Access {
         };
         if !shown.opens(role) {
             return Err(AccessError::NoRole {
+                shown: shown.what(),
                 role: role.as_str(),
             });
         }
@@ -279,7 +268,7 @@ impl Access {
         }
         let tenant = match shown.tenant() {
             Some(tenant) => {
-                only_of(tenant, &parts.headers)?;
+                only_of(tenant, &shown, &parts.headers)?;
                 tenant.clone()
             }
             // What is wrong with the name the door says.
@@ -303,6 +292,14 @@ impl Access {
 }
 
 impl Shown {
+    /// As errors call it.
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "API key",
+            Self::Token(_) => "token",
+        }
+    }
+
     fn opens(&self, role: Role) -> bool {
         match self {
             Self::Key(held) => held.key.roles.contains(&role),
@@ -370,29 +367,6 @@ impl Rules {
     }
 }
 
-impl Tenants {
-    fn take(&self, tenant: &Tenant, now: Instant) -> Result<(), Duration> {
-        let RequestRate { interval, burst } = self.rate;
-        let mut book = self.book.lock();
-        if let Some(bucket) = book.buckets.get_mut(tenant) {
-            return bucket.take(now, interval, burst);
-        }
-        let is_due = book.swept.is_none_or(|swept| now - swept >= SWEEP);
-        if book.buckets.len() >= TENANTS_MAX && is_due {
-            book.buckets
-                .retain(|_, bucket| !bucket.is_full(now, interval, burst));
-            book.swept = Some(now);
-        }
-        if book.buckets.len() >= TENANTS_MAX {
-            return book.others.take(now, interval, burst);
-        }
-        let mut bucket = Bucket::default();
-        let taken = bucket.take(now, interval, burst);
-        book.buckets.insert(tenant.clone(), bucket);
-        taken
-    }
-}
-
 /// The key of a request, which is taken out of it.
 fn key_in(headers: &mut HeaderMap) -> Result<String, AccessError> {
     let mut sent = headers.get_all(AUTHORIZATION).into_iter();
@@ -413,10 +387,11 @@ fn key_in(headers: &mut HeaderMap) -> Result<String, AccessError> {
 }
 
 /// Nobody says that it asks on behalf of another tenant.
-fn only_of(tenant: &Tenant, headers: &HeaderMap) -> Result<(), AccessError> {
+fn only_of(tenant: &Tenant, shown: &Shown, headers: &HeaderMap) -> Result<(), AccessError> {
     let mut said = headers.get_all(TENANT).into_iter();
     match said.any(|said| said != tenant.as_str()) {
         true => Err(AccessError::OtherTenant {
+            shown: shown.what(),
             tenant: tenant.clone(),
         }),
         false => Ok(()),
@@ -457,36 +432,5 @@ mod tests {
             let path = format!("/spechop.v1.SpecHop/{call}");
             assert_eq!(is_rate_limited(&path), expected, "{call}");
         }
-    }
-
-    /// A flood of invented names takes no more memory than there is for it, and those who were there
-    /// before keep what they have.
-    #[tokio::test(start_paused = true)]
-    async fn invented_tenants_share_what_is_left() {
-        let rate = RequestRate {
-            interval: Duration::from_secs(1),
-            burst: 2,
-        };
-        let tenants = Tenants {
-            rate,
-            book: Arc::default(),
-        };
-        let now = Instant::now() + Duration::from_secs(60);
-        let name = |n: usize| Tenant::new(&format!("t{n}")).unwrap();
-        for n in 0..TENANTS_MAX {
-            tenants.take(&name(n), now).unwrap();
-        }
-        let strangers = (0..50_000).filter(|n| {
-            let stranger = name(TENANTS_MAX + n);
-            tenants.take(&stranger, now).is_ok()
-        });
-        assert_eq!(strangers.count(), 2);
-        assert_eq!(tenants.book.lock().buckets.len(), TENANTS_MAX);
-        tenants.take(&name(0), now).unwrap();
-        assert!(tenants.take(&name(0), now).is_err());
-        // Whoever has not asked for a while needs no bucket.
-        let later = now + Duration::from_secs(10);
-        tenants.take(&name(TENANTS_MAX), later).unwrap();
-        assert_eq!(tenants.book.lock().buckets.len(), 1);
     }
 }

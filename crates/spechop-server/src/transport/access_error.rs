@@ -30,12 +30,20 @@ pub(crate) enum AccessError {
     /// Too many keys wait to be checked.
     #[error("too many API keys are being checked; try again later")]
     ChecksBusy,
-    /// The key may not be used for this.
-    #[error("this needs an API key with the role \"{role}\"")]
-    NoRole { role: &'static str },
-    /// The key is of another tenant than the one that the request names.
-    #[error("the API key is of {}, and spechop-tenant names another", named(.tenant))]
-    OtherTenant { tenant: Tenant },
+    /// The key or the token may not be used for this.
+    #[error("the {shown} lacks the role \"{role}\", which this needs")]
+    NoRole {
+        /// What was shown: an API key or a token.
+        shown: &'static str,
+        role: &'static str,
+    },
+    /// The key or the token is of another tenant than the one that the request names.
+    #[error("the {shown} is of {}, and spechop-tenant names another", named(.tenant))]
+    OtherTenant {
+        /// What was shown: an API key or a token.
+        shown: &'static str,
+        tenant: Tenant,
+    },
     /// The tenant has sent too many requests.
     #[error("too many requests come from {}; try again in {:.3} s", named(.tenant), again_in.as_secs_f64())]
     TenantTooFast { tenant: Tenant, again_in: Duration },

@@ -11,7 +11,7 @@
 //! * `tls.rs` knows the certificate, and reads it again when it has changed;
 //! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
 //!   it come too fast, does it arrive in time;
-//! * `access.rs` asks for a key and for its tenant's limits;
+//! * `access.rs` asks for a key, and `rates.rs` counts what its tenant asks;
 //! * `body.rs` counts the bytes on their way in, throws away what was refused, and sees whether an answer
 //!   is read;
 //! * `files.rs` sees that there are file descriptors for all of them;
@@ -31,6 +31,7 @@ mod guard;
 mod heads;
 mod hosts;
 mod line;
+mod rates;
 mod roster;
 mod socket;
 mod tls;

@@ -2,7 +2,7 @@
 //! content has changed.
 //!
 //! Content is compared and not times: Kubernetes swaps a folder of links, which neither the time nor a
-//! watch of the file shows. If the new content cannot be used, the old one stays, and a warning says so.
+//! watch of the file shows. If the new content cannot be used, the old one stays, and one warning says so.
 //! That a certificate ends soon is said once a day: it comes to an end without any change.
 //! Open connections keep what they were opened with. Sessions are resumed only under the configuration
 //! that began them, so nobody resumes under an authority that was taken away.
@@ -19,6 +19,7 @@ use x509_cert::der::Decode;
 use x509_cert::time::Time;
 
 use super::counts::{Counts, Ends};
+use crate::outage::Outage;
 
 /// How often the log is told of a certificate that ends soon.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -31,6 +32,8 @@ pub(super) struct Tls {
     files: TlsFiles,
     counts: Counts,
     current: RwLock<Current>,
+    /// Whether the files cannot be taken up at the moment.
+    outage: Outage,
 }
 
 /// What was taken up last.
@@ -50,6 +53,7 @@ impl Tls {
             files,
             counts,
             current,
+            outage: Outage::default(),
         };
         tls.warn();
         Ok(tls)
@@ -62,8 +66,15 @@ impl Tls {
 
     /// Reads the files, and takes up what they hold if it is something new. Blocks.
     pub(super) fn look_again(&self) {
-        if let Err(error) = self.take_up() {
-            tracing::warn!(%error, "TLS stays as it was");
+        match self.take_up() {
+            Ok(()) if self.outage.works() => tracing::info!("the files of TLS can be read again"),
+            Ok(()) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                if self.outage.fails_anew(&reason) {
+                    tracing::warn!(reason, "TLS stays as it was");
+                }
+            }
         }
         self.warn();
     }

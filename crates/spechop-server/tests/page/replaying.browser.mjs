@@ -64,7 +64,7 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   const drawn = () => tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   const step = (key) => tab.press('body', key).then(drawn);
   const sure = () => second.locator('.bar.sure').count();
-  await tab.fill('#time', '3000');
+  await tab.fill('#time', '3000').then(drawn);
   for (let n = 0; n < 100 && (await sure()) === 0; n++) await step('ArrowRight');
   assert.ok((await sure()) > 0);
   await step('ArrowLeft');

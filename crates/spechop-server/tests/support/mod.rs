@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 /// A running server; dropping it ends it at once.
 pub struct Server {
@@ -275,6 +275,14 @@ pub fn question() -> AskRequest {
         question: "What comes of it?".to_owned(),
         ..AskRequest::default()
     }
+}
+
+/// A message on behalf of a tenant.
+pub fn of<T>(tenant: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let tenant = tenant.parse().unwrap();
+    request.metadata_mut().insert("spechop-tenant", tenant);
+    request
 }
 
 /// How a question was answered.

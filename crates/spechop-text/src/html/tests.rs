@@ -140,6 +140,11 @@ fn a_block_that_is_a_link_from_end_to_end_is_one() {
             &["LifeDeath"],
         ),
         ("<p><a href=/x>Life<p>b</a><p>c", &["Life", "b"]),
+        // The number of a note is no word of it.
+        (
+            "<p>a<p><a href=/x>Life</a><sup><a href=/n>[1]</a></sup><p>b",
+            &["Life"],
+        ),
     ] {
         let document = parse(page).unwrap();
         let found = document.blocks.iter().filter(|block| block.link);
@@ -169,6 +174,10 @@ fn marks_of_notes_and_for_editors_are_left_out() {
         (
             "<p>a<p>Born in 1970.<sup>[1]</sup><sup id=x><a href=#n>[note 2]</a></sup> Died.",
             "Born in 1970. Died.",
+        ),
+        (
+            "<p>a<p>Умер.<sup>[примечание 12]</sup> Ждёт.",
+            "Умер. Ждёт.",
         ),
         (
             "<p>a<p>m<sup>2</sup>, x<sup>[a long remark that is more]</sup>",

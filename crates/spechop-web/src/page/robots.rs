@@ -187,6 +187,8 @@ fn without_versions(text: &[u8]) -> Vec<u8> {
 }
 
 fn names_robot(line: &[u8]) -> bool {
+    // Some editors put a mark in front of the file, which its reader passes over.
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let line = line.trim_ascii_start();
     AGENTS.iter().any(|key| {
         let begin = line.get(..key.len());

@@ -77,7 +77,7 @@ impl Dialect for MediaWiki {
             Err(SearchTrouble::BadKey { detail }) => {
                 let remedy = match answer.status.as_u16() {
                     // It says so to those who do not say who they are.
-                    403 => "it wants to know whom to contact; set the contact",
+                    403 => "it wants to know whom to contact; set web.contact",
                     // It has no keys.
                     _ => "something before it wants a login; check its base URL",
                 };

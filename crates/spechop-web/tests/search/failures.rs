@@ -230,7 +230,7 @@ async fn the_operator_is_told_what_to_change() {
     let (trouble, _) = ask(Kind::MediaWiki, page(403, b"")).await;
     assert_eq!(
         trouble.to_string(),
-        "is not set up for this: status 403: it wants to know whom to contact; set the contact"
+        "is not set up for this: status 403: it wants to know whom to contact; set web.contact"
     );
     for kind in [Kind::Searxng, Kind::MediaWiki] {
         let (trouble, _) = ask(kind, page(401, b"")).await;

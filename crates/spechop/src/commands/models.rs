@@ -3,7 +3,7 @@
 mod quantize;
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -184,7 +184,12 @@ fn pull_encoder(
 ) -> anyhow::Result<(&'static str, Pulled)> {
     let pull = |name| pull_whole(catalogue, puller, name, check);
     let note = puller.models_dir().join(DEFAULT_ENCODER_FILE);
-    let noted = fs::read_to_string(&note).unwrap_or_default();
+    let noted = match fs::read_to_string(&note) {
+        Ok(noted) => noted,
+        Err(why) if why.kind() == ErrorKind::NotFound => String::new(),
+        // A choice that cannot be read is a choice.
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", note.display())),
+    };
     let noted = noted.trim();
     if noted == EARLIER_ENCODER {
         say!(

@@ -130,7 +130,7 @@ impl Folder {
         let before = OnnxEncoder::open(&self.source, options)?;
         let after = OnnxEncoder::open(&self.partial, options)?;
         let rounds = TIMED_TEXTS.div_ceil(texts.len().max(1));
-        let (mut lowest, mut sum) = (f32::INFINITY, 0.0);
+        let (mut lowest, mut sum) = (f32::INFINITY, 0.0_f64);
         let (mut seconds, mut seconds_before) = (0.0, 0.0);
         for turn in (0..rounds).flat_map(|_| texts.chunks(TURN)) {
             let was = encode(&before, turn, &mut seconds_before).await?;
@@ -139,15 +139,15 @@ impl Folder {
                 let cosine: f32 = was.iter().zip(is).map(|(a, b)| a * b).sum();
                 // What is not a number is no likeness.
                 lowest = if cosine >= lowest { lowest } else { cosine };
-                sum += cosine;
+                sum += f64::from(cosine);
             }
         }
-        let encoded = (rounds * texts.len()) as f32;
-        let rate = |seconds: f64| f64::from(encoded) / seconds.max(1e-6);
+        let encoded = (rounds * texts.len()) as f64;
+        let rate = |seconds: f64| encoded / seconds.max(1e-6);
         Ok(Compared {
             texts: texts.len(),
             cosine_min: lowest,
-            cosine_mean: sum / encoded,
+            cosine_mean: (sum / encoded) as f32,
             texts_per_second: rate(seconds),
             texts_per_second_before: rate(seconds_before),
         })

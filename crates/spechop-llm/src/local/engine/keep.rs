@@ -1,6 +1,6 @@
 //! What of a prompt is kept, for whichever worker gets the next one that begins the same.
 
-use spechop_types::Owned;
+use spechop_types::{Owned, with_causes};
 
 use super::super::slots::PromptTokens;
 use super::{Engine, Running};
@@ -57,7 +57,10 @@ impl Engine<'_> {
         match self.parts.compute.save(slot) {
             Ok(state) => self.parts.kept.keep(prompt, whole, state),
             // It will be computed again.
-            Err(error) => tracing::warn!(model = &*self.parts.name, %error, "a prompt is not kept"),
+            Err(error) => {
+                let reason = with_causes(&error);
+                tracing::warn!(model = &*self.parts.name, reason, "a prompt is not kept");
+            }
         }
     }
 }

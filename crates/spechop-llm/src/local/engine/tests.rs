@@ -1,6 +1,8 @@
 //! What a panic costs: the generations that had begun, and no other. And what several workers do with
 //! the same jobs, turn by turn.
 
+use std::path::Path;
+
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use spechop_ports::{Call, Lane};
@@ -73,7 +75,7 @@ fn engines<'model>(
     let backend = super::super::BACKEND.as_ref().expect("llama.cpp");
     let counters: Arc<Counters> = Arc::default();
     let queue = Arc::new(Queue::new(count, 8, 8, Arc::clone(&counters)));
-    let template = Arc::new(ChatTemplate::of(model).expect("a template"));
+    let template = Arc::new(ChatTemplate::of(model, Path::new("tiny")).expect("a template"));
     let kept = Arc::new(Kept::new(if count > 1 { 1024 } else { 0 }));
     let engine = |worker| {
         Engine::new(Parts {

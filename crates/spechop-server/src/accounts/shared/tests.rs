@@ -319,6 +319,36 @@ async fn names_that_spend_nothing_leave_nothing() {
     assert_eq!(cells.read("account:t0").await.unwrap(), None);
 }
 
+/// However long that is.
+#[tokio::test(start_paused = true)]
+async fn names_that_spend_nothing_leave_nothing_while_nobody_can_be_asked() {
+    let cells = Arc::new(CellMap::default());
+    let node = Node::new(&cells, 10);
+    cells.is_down.store(true, Ordering::Relaxed);
+    for name in 0..100 {
+        let tenant = Tenant::new(&format!("t{name}")).unwrap();
+        drop(
+            node.accounts
+                .hold(&tenant, Budget::default())
+                .await
+                .unwrap(),
+        );
+    }
+    assert_eq!(node.spend(4).await, 4);
+    // The first one had offered a row: others may believe that for so long.
+    tokio::time::advance(WORD).await;
+    assert!(!node.write().await);
+    assert_eq!(*node.shared.due.lock(), HashSet::from([tenant()]));
+    node.shared.forget(&node.accounts.book);
+    assert_eq!(node.shared.heard.lock().len(), 1);
+    // What was spent is told all the same.
+    cells.is_down.store(false, Ordering::Relaxed);
+    tokio::time::advance(PAUSE).await;
+    assert!(node.write().await);
+    let text = cells.read(&name(&tenant())).await.unwrap().unwrap();
+    assert!(Cell::parse(&text).unwrap().has(&node.shared.me), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_period_that_another_server_began_ends_when_it_says() {
     let cells = Arc::new(CellMap::default());

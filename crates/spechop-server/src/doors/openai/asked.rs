@@ -115,7 +115,7 @@ impl Asked {
         k_max: NonZeroUsize,
     ) -> Result<Self, AskError> {
         let mut body: Body = serde_json::from_slice(body).map_err(|error| {
-            AskError::wrong("body", format!("is no chat completion request: {error}"))
+            AskError::unreadable("body", "is no chat completion request", &error)
         })?;
         body.decline()?;
         let model = known_in(&MODELS, body.model.as_deref().unwrap_or(MODELS[0]))?;
@@ -240,8 +240,13 @@ impl Message {
             .iter()
             .map(|part| match (part.kind.as_str(), &part.text) {
                 ("text", Some(text)) => Ok(text.as_str()),
+                ("text", None) => Err(AskError::wrong(
+                    "messages",
+                    "a part of type text has no text",
+                )),
                 (kind, _) => {
-                    let problem = format!("this server reads text only, not parts of type {kind}");
+                    let short: String = kind.chars().take(32).collect();
+                    let problem = format!("this server reads text only, not parts of type {short}");
                     Err(AskError::wrong("messages", problem))
                 }
             });
@@ -471,5 +476,20 @@ mod tests {
             assert!(read(&offer).is_ok(), "{offer}");
         }
         assert!(read(&json!({ "model": "gpt" })).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_text_is_said_in_short() {
+        let said = |messages: Value| {
+            let read = read(&json!({ "messages": messages }));
+            read.unwrap_err().to_string()
+        };
+        let of = |part: Value| said(json!([{ "role": "user", "content": [part] }]));
+        let problem = "messages: a part of type text has no text";
+        assert_eq!(of(json!({ "type": "text" })), problem);
+        let long = "x".repeat(10_000);
+        for said in [of(json!({ "type": &long })), said(json!(&long))] {
+            assert!(said.contains("xxx") && said.len() < 500, "{said:.500}");
+        }
     }
 }

@@ -105,7 +105,8 @@ impl Wanted {
     /// `width` is how many components the vectors have.
     fn read(body: &[u8], width: usize) -> Result<Self, AskError> {
         let body: Body = serde_json::from_slice(body).map_err(|error| {
-            AskError::wrong("body", format!("is no request for embeddings: {error}"))
+            let form = "is no request for embeddings";
+            AskError::unreadable("body", form, &error)
         })?;
         let name = body.model.as_deref().unwrap_or(EMBEDDERS[0]);
         let model = known_in(&EMBEDDERS, name)?;
@@ -157,7 +158,7 @@ fn kind(object: Option<Value>) -> Result<Option<TextKind>, AskError> {
             .transpose()
             .map_err(|error| {
                 let form = r#"must be {"as": "query"} or {"as": "passage"}"#;
-                AskError::wrong("spechop", format!("{form}: {error}"))
+                AskError::unreadable("spechop", form, &error)
             })?;
     let kind = object.and_then(|object| object.kind);
     Ok(kind.map(|kind| match kind {

@@ -186,6 +186,24 @@ async fn a_turn_that_was_given_up_is_made_up_for() {
     assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
 }
 
+/// Its tenant does not ask again.
+#[tokio::test(start_paused = true)]
+async fn what_was_learnt_while_the_cells_were_away_is_told_later() {
+    let cells = Arc::new(CellMap::default());
+    let a = Node::new(&cells);
+    let team = tenant("team");
+    cells.is_down.store(true, Ordering::Relaxed);
+    a.learns(&team, 3);
+    assert_eq!(a.drafts(&tenant("other")), [""; 0]);
+    a.turn().await;
+    // Nobody waits for those who have taught nothing.
+    assert_eq!(*a.shared.due.lock(), BTreeSet::from([team.clone()]));
+    cells.is_down.store(false, Ordering::Relaxed);
+    a.turn().await;
+    let text = cells.read(&name(&team)).await.unwrap().unwrap();
+    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
+}
+
 /// The swap was made, and its answer lost.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_is_there_was_told() {
@@ -255,6 +273,15 @@ async fn cells_that_are_away_or_damaged_harm_nothing() {
     cells.is_down.store(false, Ordering::Relaxed);
     let swapped = cells.swap(&name(&team), None, "{\"format\":7}", KEEP).await;
     assert_eq!(swapped.unwrap(), Swapped::Made);
+    for (text, begins_anew) in [(None, false), (Some("{\"format\":7}"), true)] {
+        let looks = Looks {
+            drafter: Arc::clone(&a.shared.drafter),
+            me: a.shared.me.clone(),
+            tenant: team.clone(),
+            text: text.map(str::to_owned),
+        };
+        assert_eq!(looks.look().begins_anew, begins_anew, "{text:?}");
+    }
     a.turn().await;
     assert!(!a.shared.outage.is_on());
     let text = cells.read(&name(&team)).await.unwrap().unwrap();

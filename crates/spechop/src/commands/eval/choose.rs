@@ -61,8 +61,8 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         args.tolerance
     );
     anyhow::ensure!(
-        args.call_worth >= 0.0,
-        "--call-worth must not be below 0: {}",
+        args.call_worth >= 0.0 && args.call_worth.is_finite(),
+        "--call-worth must be a number from 0 on, not {}",
         args.call_worth
     );
     anyhow::ensure!(

@@ -84,7 +84,7 @@ on-observations=off, algorithm=paper) need `spechop eval simulate`. Full specula
 look-ups are the guesses, which --target-off names.
 
 Examples:
-  spechop serve --config deploy/demo.toml &
+  spechop serve --config deploy/demo.toml &   # until `ready on ADDRESS`
   spechop eval live --dataset 2wiki --questions eval/datasets/2wikimultihopqa/questions.jsonl.gz \\
       --count 100 --k 1,2,3,inf --system \"own planner, own reader\" --out eval/runs/2wiki-live
   spechop eval live --dataset musique --questions musique.jsonl --variant k=1 --variant k=3 \\

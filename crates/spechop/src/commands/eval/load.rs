@@ -103,7 +103,7 @@ Examples:
   # Bursts of five times the rate, and the time to the first event of a stream:
   spechop eval load --rate 10 --burst 5 --stream --questions my-questions.txt
   # What the engine itself can take:
-  spechop eval scripted --listen 127.0.0.1:50061 &
+  spechop eval scripted --listen 127.0.0.1:50061 &   # until `ready on ADDRESS`
   spechop eval load --addr 127.0.0.1:50061 --rate 2000 --connections 20 --json | jq .settings";
 
 /// Loads the server, and prints what was measured.

@@ -11,6 +11,7 @@ use spechop_eval::{
     Bundle, BundleInfo, Injected, LeftOut, Parts, RecordEvent, Recorder, Variant, commit, machine,
 };
 use spechop_server::Toolbox;
+use spechop_types::with_causes;
 
 use super::parts;
 use super::questions::QuestionArgs;
@@ -212,7 +213,8 @@ fn say(bar: &ProgressBar, event: &RecordEvent<'_>) {
             bar.set_message(format!("{} took {:.0} ms", stage.input.name(), stage.ms));
         }
         RecordEvent::LeftOut(LeftOut { id, error }) => {
-            tracing::warn!(question = id, %error, "left out");
+            let reason = with_causes(error);
+            tracing::warn!(question = id, reason, "left out");
         }
         RecordEvent::Done(done) => {
             bar.inc(1);

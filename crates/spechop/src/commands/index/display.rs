@@ -56,7 +56,7 @@ impl Display {
                 self.bar.reset_eta();
                 if done > 0 {
                     self.bar
-                        .suspend(|| say!("going on from passage {done} of {total}"));
+                        .suspend(|| say!("resuming after {done} of {total} passages"));
                 }
                 *self.before.insert(done)
             }

@@ -67,7 +67,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             let tenant = counted.tenant.to_string();
             if args.tenant.is_empty() || args.tenant.contains(&tenant) {
                 known = true;
-                *traffic.entry(counted.passage).or_insert(0) += counted.answers;
+                let answers = traffic.entry(counted.passage).or_insert(0);
+                *answers = answers.saturating_add(counted.answers);
             }
         }
         anyhow::ensure!(

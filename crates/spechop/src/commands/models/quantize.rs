@@ -53,6 +53,7 @@ Vectors differ a little. So an index that was built with one of the two models i
 other. Build it with --model DIR, and serve it with encoder.dir.
 
 Examples:
+  spechop models pull gte-small
   spechop models quantize gte-small
   spechop models quantize gte-small --corpus corpus.jsonl --passages 1000
   spechop index build --corpus corpus.jsonl --model ~/.local/share/spechop/models/gte-small-int8

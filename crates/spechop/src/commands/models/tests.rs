@@ -77,6 +77,12 @@ fn the_stand_in_is_pulled_only_where_the_default_cannot_be_had() {
     pull(&encoders(), &args, data.path(), no_clients()).unwrap();
     assert_eq!(noted(), "e5-small-v2\n");
     assert!(models.join("e5-small-v2/model.onnx").exists());
+    // Nobody has chosen anew if the choice cannot be read.
+    put(DEFAULT_ENCODER);
+    fs::write(models.join(DEFAULT_ENCODER_FILE), b"\xff\n").unwrap();
+    let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+    assert!(why.to_string().starts_with("cannot read"), "{why}");
+    assert!(!models.join(DEFAULT_ENCODER).exists());
 }
 
 #[test]
