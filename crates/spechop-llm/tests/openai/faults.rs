@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use spechop_llm::{
-    End, Generation, LlmReader, OpenAiModel, Prompt, PromptStyle, ReadLimits, TextModel,
+    End, Generated, Generation, LlmReader, OpenAiModel, Prompt, PromptStyle, ReadLimits, TextModel,
 };
 use spechop_ports::{Call, Lane, PortError, ReadRequest, Reader};
 use spechop_testkit::passage;
@@ -22,6 +22,12 @@ fn stream(body: &str) -> ResponseTemplate {
 
 fn good() -> ResponseTemplate {
     stream(&(delta("Amy") + &delta(" Dunne") + &ending("stop")))
+}
+
+/// What a model of this server says.
+async fn generated(server: &MockServer) -> Result<Generated, PortError> {
+    let model = model(&base(server));
+    model.generate(&Call::authoritative(), generation()).await
 }
 
 /// A server that gives `first` so many times, then the good answer.
@@ -69,10 +75,7 @@ async fn asks_as_promised_and_takes_the_servers_count() {
         .expect(1)
         .mount(&server)
         .await;
-    let said = model(&base(&server))
-        .generate(&Call::authoritative(), generation())
-        .await
-        .unwrap();
+    let said = generated(&server).await.unwrap();
     assert_eq!((said.text.as_str(), said.end), ("Amy Dunne", End::Turn));
     let tokens = Tokens {
         prompt: 11,
@@ -102,10 +105,7 @@ async fn what_may_pass_is_tried_again() {
         (stream(&(delta("<answer>No") + &ending("network_error"))), 1),
     ] {
         let server = server(fault, times).await;
-        let said = model(&base(&server))
-            .generate(&Call::authoritative(), generation())
-            .await
-            .unwrap();
+        let said = generated(&server).await.unwrap();
         assert_eq!(said.text, "Amy Dunne", "nothing of a broken answer is kept");
         assert_eq!(requests(&server).await as u64, times + 1);
     }
@@ -116,10 +116,7 @@ async fn what_does_not_pass_is_unavailable() {
     let message = json!({"error": {"message": format!("no room for {KEY}")}});
     let fault = ResponseTemplate::new(500).set_body_json(message);
     let server = server(fault, 99).await;
-    let error = model(&base(&server))
-        .generate(&Call::authoritative(), generation())
-        .await
-        .unwrap_err();
+    let error = generated(&server).await.unwrap_err();
     assert_eq!(requests(&server).await, 4);
     let PortError::Unavailable { what, source } = &error else {
         panic!("{error:?}");
@@ -171,10 +168,7 @@ async fn what_is_refused_for_good_is_not_asked_again() {
         (stream(&in_stream(402)), "not now"),
     ] {
         let server = server(fault, 1).await;
-        let error = model(&base(&server))
-            .generate(&Call::authoritative(), generation())
-            .await
-            .unwrap_err();
+        let error = generated(&server).await.unwrap_err();
         assert_eq!(requests(&server).await, 1);
         let PortError::Refused { detail, .. } = &error else {
             panic!("{error:?}");
@@ -311,10 +305,7 @@ async fn odd_answers_are_taken_for_what_they_are() {
         ),
     ] {
         let server = server(answer, 1).await;
-        let said = model(&base(&server))
-            .generate(&Call::authoritative(), generation())
-            .await
-            .unwrap();
+        let said = generated(&server).await.unwrap();
         assert_eq!((said.text, said.end), (text, end));
     }
 }
@@ -323,10 +314,7 @@ async fn odd_answers_are_taken_for_what_they_are() {
 async fn a_count_that_never_came_is_estimated() {
     let answer = delta("<answer>") + &delta("X</answer>") + &delta(" and") + &ending("stop");
     let server = server(stream(&answer), 1).await;
-    let said = model(&base(&server))
-        .generate(&Call::authoritative(), generation())
-        .await
-        .unwrap();
+    let said = generated(&server).await.unwrap();
     assert_eq!(
         (said.text.as_str(), said.end),
         ("<answer>X</answer>", End::Stop)
@@ -379,10 +367,7 @@ async fn too_long_a_prompt_is_told_from_other_refusals() {
         ResponseTemplate::new(413).set_body_string("8192 tokens at most"),
     ] {
         let server = server(fault, 1).await;
-        let error = model(&base(&server))
-            .generate(&Call::authoritative(), generation())
-            .await
-            .unwrap_err();
+        let error = generated(&server).await.unwrap_err();
         assert_eq!(requests(&server).await, 1);
         let PortError::TooLong { detail, .. } = &error else {
             panic!("{error:?}");
@@ -397,10 +382,7 @@ async fn a_failure_in_the_place_of_an_answer_says_why() {
     let why = json!({"status_code": 1008, "status_msg": "insufficient balance"});
     let body = json!({"choices": null, "base_resp": why});
     let server = server(ResponseTemplate::new(200).set_body_json(body), 99).await;
-    let error = model(&base(&server))
-        .generate(&Call::authoritative(), generation())
-        .await
-        .unwrap_err();
+    let error = generated(&server).await.unwrap_err();
     assert_eq!(requests(&server).await, 4);
     let PortError::Unavailable { source, .. } = &error else {
         panic!("{error:?}");
@@ -429,10 +411,7 @@ async fn too_long_a_prompt_is_known_by_the_words_of_its_server() {
             stream(&format!("error: {field}\n\n")),
         ] {
             let server = server(fault, 1).await;
-            let error = model(&base(&server))
-                .generate(&Call::authoritative(), generation())
-                .await
-                .unwrap_err();
+            let error = generated(&server).await.unwrap_err();
             assert_eq!(requests(&server).await, 1);
             assert!(matches!(error, PortError::TooLong { .. }), "{error:?}");
         }
@@ -447,10 +426,7 @@ async fn garbage_is_malformed() {
         "data: {\"choices\": 3}\n\n",
     ] {
         let server = server(stream(body), 1).await;
-        let error = model(&base(&server))
-            .generate(&Call::authoritative(), generation())
-            .await
-            .unwrap_err();
+        let error = generated(&server).await.unwrap_err();
         assert!(matches!(error, PortError::Malformed { .. }), "{error:?}");
     }
 }

@@ -74,6 +74,15 @@ impl Node {
         granted
     }
 
+    /// Names `t0`, `t1` and so on ask, and spend nothing.
+    async fn is_asked_by(&self, names: usize) {
+        for name in 0..names {
+            let tenant = Tenant::new(&format!("t{name}")).unwrap();
+            let hold = self.accounts.hold(&tenant, Budget::default()).await;
+            drop(hold.unwrap());
+        }
+    }
+
     async fn write(&self) -> bool {
         self.shared.write(&self.accounts.book).await
     }
@@ -302,15 +311,7 @@ async fn a_damaged_cell_begins_anew() {
 async fn names_that_spend_nothing_leave_nothing() {
     let cells = Arc::new(CellMap::default());
     let node = Node::new(&cells, 10);
-    for name in 0..100 {
-        let tenant = Tenant::new(&format!("t{name}")).unwrap();
-        drop(
-            node.accounts
-                .hold(&tenant, Budget::default())
-                .await
-                .unwrap(),
-        );
-    }
+    node.is_asked_by(100).await;
     assert!(node.write().await);
     node.shared.forget(&node.accounts.book);
     assert_eq!(node.shared.heard.lock().len(), 0);
@@ -325,15 +326,7 @@ async fn names_that_spend_nothing_leave_nothing_while_nobody_can_be_asked() {
     let cells = Arc::new(CellMap::default());
     let node = Node::new(&cells, 10);
     cells.is_down.store(true, Ordering::Relaxed);
-    for name in 0..100 {
-        let tenant = Tenant::new(&format!("t{name}")).unwrap();
-        drop(
-            node.accounts
-                .hold(&tenant, Budget::default())
-                .await
-                .unwrap(),
-        );
-    }
+    node.is_asked_by(100).await;
     assert_eq!(node.spend(4).await, 4);
     // The first one had offered a row: others may believe that for so long.
     tokio::time::advance(WORD).await;
