@@ -4,7 +4,7 @@
 //! internet, so nothing but the check of the address keeps a request from it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::sync::Arc;
 
 use crate::support::{self, Names, PROXIES, Site, article, options, read};
@@ -23,7 +23,7 @@ fn trap() -> Site {
         false => IpAddr::from(Ipv4Addr::UNSPECIFIED),
     };
     let answer = |_: &str, answer: &mut support::Answer<'_>| answer.page(article("Trap"));
-    Site::at(SocketAddr::new(all, 0), answer).unwrap()
+    Site::on(TcpListener::bind((all, 0)).unwrap(), answer)
 }
 
 /// A server on the public internet that also connects to that port.
@@ -279,11 +279,22 @@ fn at_two(
     beside: &str,
     answer: impl Fn(&str, &mut support::Answer<'_>) + Send + Sync + 'static,
 ) -> (Site, Site) {
-    let at = |ip: &str, port| SocketAddr::new(ip.parse().unwrap(), port);
-    let site = Site::at(at(here, 0), answer).unwrap();
+    let (here, beside) = on_one_port(here.parse().unwrap(), beside.parse().unwrap());
     let trap = |_: &str, answer: &mut support::Answer<'_>| answer.page(article("Trap"));
-    let trap = Site::at(at(beside, site.port()), trap).unwrap();
-    (site, trap)
+    (Site::on(here, answer), Site::on(beside, trap))
+}
+
+/// A port that is free at one address may be taken at the other, by a connection of another test.
+fn on_one_port(here: IpAddr, beside: IpAddr) -> (TcpListener, TcpListener) {
+    let pair = || {
+        let here = TcpListener::bind((here, 0)).unwrap();
+        let port = here.local_addr().unwrap().port();
+        Some((here, TcpListener::bind((beside, port)).ok()?))
+    };
+    let mut tries = std::iter::repeat_with(pair).take(100);
+    tries
+        .find_map(|pair| pair)
+        .expect("a port that is free at both")
 }
 
 fn neighbours(

@@ -101,16 +101,15 @@ impl Answer<'_> {
 impl Site {
     /// A site on 127.0.0.1. `answer` gets the path of each request.
     pub(crate) fn start(answer: impl Fn(&str, &mut Answer<'_>) + Send + Sync + 'static) -> Self {
-        Self::at((Ipv4Addr::LOCALHOST, 0).into(), answer).unwrap()
+        Self::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), answer)
     }
 
-    pub(crate) fn at(
-        address: SocketAddr,
+    pub(crate) fn on(
+        listener: TcpListener,
         answer: impl Fn(&str, &mut Answer<'_>) + Send + Sync + 'static,
-    ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    ) -> Self {
         let site = Self {
-            address: listener.local_addr()?,
+            address: listener.local_addr().unwrap(),
             connections: Arc::default(),
             requests: Arc::default(),
         };
@@ -123,7 +122,7 @@ impl Site {
                 thread::spawn(move || serve(stream, &*answer, &requests));
             }
         });
-        Ok(site)
+        site
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
