@@ -5,8 +5,8 @@ use spechop_types::{Observation, is_hedge, is_refusal};
 use crate::overlap::{LENGTH_MIN, Overlap, Scores};
 use crate::tokens::{Kind, Token};
 use crate::{
-    Mode, Rule, dates, frames, lists, names, overlap, paper, places, polarity, reason, spelling,
-    tokens,
+    Mode, Rule, dates, frames, lists, names, numbers, overlap, paper, places, polarity, reason,
+    spelling, tokens,
 };
 
 /// One text, read once.
@@ -208,10 +208,10 @@ fn asides_agree(o: &Reading, g: &Reading) -> bool {
     }
 }
 
-/// May the remark be missing from the other text? Not if it negates, adds another answer, or
-/// gives a number or a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
+/// May the remark be missing from the other text? Not if it negates, adds another answer, or gives a
+/// number, its scale or a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
 /// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant. `Paris (Texas)` lies
-/// where `Paris, Texas` does.
+/// where `Paris, Texas` does. Behind a mere number it says what is counted, since when, or how exactly.
 fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
     let remark = &remarked.asides[..];
     let comma = [Token::new(",", Kind::Mark)];
@@ -221,6 +221,7 @@ fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
     }
     let relates = remark.iter().any(|token| token.is("of"));
     let place = places::is_known(remark);
+    let is_figure = words(&remarked.answer).into_iter().all(frames::is_time);
     let adds = remark
         .first()
         .is_some_and(|first| first.is_any(&["and", "or", "also"]));
@@ -228,9 +229,15 @@ fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
         && remark.iter().all(|token| {
             let numeral = token.kind == Kind::Number && token.text.len() <= 2;
             let says = match token.kind {
+                Kind::Mark => false,
+                _ if is_figure => true,
                 Kind::Number | Kind::Date => !(numeral && relates),
                 _ if reason::is_direction(token) => !(relates || place || remark.len() > 2),
-                _ => polarity::negates(token) || reason::is_generation(token),
+                _ => {
+                    polarity::negates(token)
+                        || reason::is_generation(token)
+                        || numbers::is_scale(token)
+                }
             };
             !says || other.tokens.contains(token)
         })

@@ -138,6 +138,13 @@ pub(crate) struct Untitled<'a> {
 
 /// Takes titles, roles and post-nominals off a name.
 pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
+    // First, since they are no part of what must stay a name.
+    while let [rest @ .., last] = name {
+        if !last.is_any(POST_NOMINALS) || rest.is_empty() {
+            break;
+        }
+        name = rest;
+    }
     let mut rank = None;
     let may_be_titled = !name.iter().any(|token| token.is_any(NOBODYS));
     while may_be_titled && let [first, rest @ ..] = name {
@@ -150,12 +157,6 @@ pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
         if first.is_any(RANKS) && rank.is_none() {
             rank = Some(first.text.as_str());
         } else if !(first.is_any(CIVIL) && named || first.is("film") && next.is_any(CIVIL)) {
-            break;
-        }
-        name = rest;
-    }
-    while let [rest @ .., last] = name {
-        if !last.is_any(POST_NOMINALS) || rest.is_empty() {
             break;
         }
         name = rest;

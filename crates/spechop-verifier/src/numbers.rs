@@ -147,9 +147,9 @@ pub(crate) fn fold(tokens: &[Token]) -> Vec<Token> {
             continue;
         }
         if let Some(zeros) = scale_of(token)
-            && let Some(last) = out.last_mut().filter(|last| last.kind == Kind::Number)
+            && let Some(number) = number_before(&mut out)
         {
-            last.text = scaled(&last.text, zeros);
+            number.text = scaled(&number.text, zeros);
             continue;
         }
         if let Some(number) = ordinal_value(token) {
@@ -238,6 +238,22 @@ fn roman_value(word: &str, next: Option<&Token>) -> Option<usize> {
     (tens <= 3 && tens + units > 0).then_some(tens * 10 + units)
 }
 
+/// The number that a scale word behind these tokens belongs to: "5 million", or "5 (million)".
+fn number_before(tokens: &mut [Token]) -> Option<&mut Token> {
+    let before = match tokens {
+        [.., before, mark] if mark.is_mark("(") => before,
+        [.., before] => before,
+        [] => return None,
+    };
+    (before.kind == Kind::Number).then_some(before)
+}
+
+/// Does this word make another number of the one that it belongs to: "million", "millions"?
+pub(crate) fn is_scale(token: &Token) -> bool {
+    let one = token.text.strip_suffix('s').unwrap_or(&token.text);
+    token.kind == Kind::Word && SCALES.iter().any(|(word, _)| *word == one)
+}
+
 fn scale_of(token: &Token) -> Option<usize> {
     (token.kind == Kind::Word)
         .then(|| SCALES.iter().find(|(word, _)| token.text == *word))
@@ -289,6 +305,7 @@ mod tests {
         check("25\u{202f}000", "25000");
         check("1.50", "1.5");
         check("five million", "5000000");
+        check("5 (million)", "5000000 ( )");
         check("8.005 million people", "8005000 people");
         check("twenty-five", "25");
         check("$5 million", "5000000 dollars");

@@ -20,9 +20,10 @@ const FORMS: &[&str] = &[
     "kingdom of",
 ];
 
-/// States whose formal name is another state's, or another age's.
+/// States whose formal name is another state's, or another age's, or whose bare name is rather a city's.
 const FORM_MATTERS: &[&str] = &[
-    "china", "congo", "korea", "ireland", "israel", "vietnam", "sudan",
+    "china", "congo", "galicia", "georgia", "korea", "ireland", "israel", "mexico", "new york",
+    "sardinia", "sicily", "sudan", "vietnam",
 ];
 
 /// How large a region is; only a larger one may follow a smaller one.
@@ -141,25 +142,26 @@ pub(crate) fn is_known(tokens: &[Token]) -> bool {
         || TABLE.namesakes.contains(name)
 }
 
-/// May two places of one name be one place? Regions must not contradict each other; a bare name
-/// means the well-known place of that name.
+/// May two places of one name be one place? Regions must not contradict each other. A name that leaves the nearest ones
+/// out means the well-known place of that name, if that lies where it says.
 pub(crate) fn compatible(a: &Placed<'_>, b: &Placed<'_>) -> bool {
     let (fewer, more) = if a.within.len() <= b.within.len() {
         (a, b)
     } else {
         (b, a)
     };
-    if !fewer.within.is_empty() || more.within.is_empty() {
-        return fewer
-            .within
-            .iter()
-            .all(|region| more.within.contains(region));
+    let all_in = |regions: &[&str], all: &[&str]| regions.iter().all(|one| all.contains(one));
+    if !all_in(&fewer.within, &more.within) {
+        return false;
+    }
+    if fewer.within.first() == more.within.first() {
+        return true;
     }
     let name = text_of(fewer.name);
     let name = alias(&name);
     let meant = TABLE.meant.get(name);
-    !TABLE.namesakes.contains(name)
-        && meant.is_none_or(|meant| more.within.iter().all(|region| meant.contains(region)))
+    let meant = meant.filter(|meant| all_in(&fewer.within, meant));
+    !TABLE.namesakes.contains(name) && meant.is_none_or(|meant| all_in(&more.within, meant))
 }
 
 /// Are these two names of one region or city?
@@ -177,6 +179,8 @@ fn plain_form(name: &str) -> &str {
         .find_map(|form| name.strip_prefix(form)?.strip_prefix(' '))
         .map(|rest| rest.strip_prefix("the ").unwrap_or(rest))
         .filter(|rest| TABLE.regions.contains_key(rest) && !FORM_MATTERS.contains(rest))
+        // "Washington" alone does not say that it is the state.
+        .filter(|rest| !TABLE.namesakes.contains(rest))
         .unwrap_or(name)
 }
 
