@@ -2,7 +2,8 @@
 
 `python -m train.questions_keep --encoder E5_FOLDER --raw raw.jsonl.gz --readers A/reader.pt B/reader.pt --out FILE`.
 As with QAMR's three people: the question's writer and one reader mark the same words of the passage, and the
-other reader's overlap with them. The readers were trained on human questions alone, from different seeds.
+other reader's overlap with them. Neither reader was trained on such questions. Those that kept the shipped ones are
+of one lineage: the fourth training began with the third's weights.
 """
 
 from __future__ import annotations
