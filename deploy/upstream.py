@@ -20,10 +20,17 @@ DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or SHARE / "spechop")
 START_S = 120
 
 
+# Bound, and not listening: nobody who asks for any free port is given one of these.
+_ports = []
+
+
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """A port for a server that shares addresses (SO_REUSEADDR), as nearly all do: it is kept for it."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    _ports.append(sock)
+    return sock.getsockname()[1]
 
 
 def listens(port):

@@ -94,24 +94,24 @@ record() { # NAME SET COUNT ARGUMENTS…
   local name=$1 set=$2 count=$3
   shift 3
   echo "== record $name" >&2
-  # shellcheck disable=SC2046
-  "$SPECHOP" eval record $(questions "$set" "$count") --inject 0 --inject $WEB --mix-commits --out "$OUT/$name/bundle" "$@"
+  questions "$set" "$count"
+  "$SPECHOP" eval record "${QUESTIONS[@]}" --inject 0 --inject $WEB --mix-commits --out "$OUT/$name/bundle" "$@"
 }
 
 record_gold() {
   gold_planner
   local set
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    record "$set-gold" "$set" ${ALL[$set]} --suite --variant $FULL $(index_of "$set") "${GOLD[@]}"
+    index_of "$set"
+    record "$set-gold" "$set" ${ALL[$set]} --suite --variant $FULL "${INDEX[@]}" "${GOLD[@]}"
   done
 }
 
 record_own() {
   local set
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    record "$set-own" "$set" ${ALL[$set]} --system "embedded default" --suite --variant $FULL $(index_of "$set")
+    index_of "$set"
+    record "$set-own" "$set" ${ALL[$set]} --system "embedded default" --suite --variant $FULL "${INDEX[@]}"
   done
 }
 
@@ -121,9 +121,9 @@ record_speculators() {
   local set fraction
   for set in "${SETS[@]}"; do
     for fraction in 0.05 0.10; do
-      # shellcheck disable=SC2046
+      index_of "$set" $fraction
       record "$set-gold" "$set" ${ALL[$set]} --rename hot=hot-$fraction --variant k=3,speculator=hot-$fraction \
-        $(index_of "$set" $fraction) "${GOLD[@]}"
+        "${INDEX[@]}" "${GOLD[@]}"
     done
   done
 }
@@ -134,10 +134,10 @@ record_llm() {
   local set name
   local -A guesser=([llm-135m]=smollm2-135m-instruct [llm-1.5b]=qwen2.5-coder-1.5b-instruct)
   for set in "${SETS[@]}"; do
+    index_of "$set"
     for name in llm-135m llm-1.5b; do
-      # shellcheck disable=SC2046
       record "$set-gold-llm" "$set" 30 --k 1 --rename llm=$name --rename hot=hot-by-$name --variant k=3,speculator=$name \
-        --variant $FULL,speculator=$name $(index_of "$set") \
+        --variant $FULL,speculator=$name "${INDEX[@]}" \
         "${GOLD[@]/gold planner/gold planner, models guess from memory}" \
         --set speculator.model.kind=local --set speculator.model.style=tagged \
         --set "speculator.model.file=$SPECHOP_DATA_DIR/models/${guesser[$name]}/model.gguf"
@@ -148,8 +148,8 @@ record_llm() {
 record_large() {
   local set
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    record "$set-1.5b" "$set" 5 --k 1,3 --system "Qwen2.5-Coder-1.5B" $(index_of "$set") \
+    index_of "$set"
+    record "$set-1.5b" "$set" 5 --k 1,3 --system "Qwen2.5-Coder-1.5B" "${INDEX[@]}" \
       --set generator.kind=local --set generator.style=tagged --set reader.kind=generator \
       --set "generator.file=$SPECHOP_DATA_DIR/models/qwen2.5-coder-1.5b-instruct/model.gguf"
   done
@@ -184,9 +184,9 @@ replay() {
   local set jobs=()
   for set in "${SETS[@]}"; do
     echo "== replay $set-gold" >&2
-    # shellcheck disable=SC2046
+    questions "$set" 100
     asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
-      $(questions "$set" 100) --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
+      "${QUESTIONS[@]}" --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
     jobs+=($!)
   done
   # Nothing computes: one does not disturb the other.
@@ -201,13 +201,13 @@ live() {
   web=(--set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1)
   for set in "${SETS[@]}"; do
     echo "== live $set-own" >&2
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
-      $(questions "$set" $LIVE) --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
+    index_of "$set"
+    questions "$set" $LIVE
+    asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
+      "${QUESTIONS[@]}" --k 1,3 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-0"
     full "$set" live-0
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none "${web[@]}" -- \
-      $(questions "$set" $LIVE) --k 1,3,inf --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
+    asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none "${web[@]}" -- \
+      "${QUESTIONS[@]}" --k 1,3,inf --concurrency 1,8 --of "$OUT/$set-own/bundle" --out "$OUT/$set-own/live-4150"
     full "$set" live-4150
   done
 }
@@ -218,8 +218,8 @@ full() { # SET RUN
   local hot=$INDEXES/$1-extended/hot result=0
   started serve --set "index.dir=$hot" --set "speculator.hot_dir=$hot" --set question.passages=2 \
     --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none --listen 127.0.0.1:0
-  # shellcheck disable=SC2046
-  "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" $(questions "$1" $LIVE) --without-standard --variant $FULL \
+  questions "$1" $LIVE
+  "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant $FULL \
     --of "$OUT/$1-own/bundle" --out "$OUT/$1-own/$2" || result=$?
   ended $PID || result=1
   return $result

@@ -18,7 +18,7 @@ DEPLOY = ROOT / "deploy"
 # Of everybody: Helm reads nothing beside the chart.
 ALERTS = DEPLOY / "helm" / "spechop" / "alerts.yml"
 DATA = pathlib.Path(os.environ["SPECHOP_DATA_DIR"])
-START_SECONDS_MAX = 120
+START_SECONDS_MAX = 300
 # What is asked is on this machine, whatever the environment says of proxies.
 urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
 
@@ -87,7 +87,7 @@ def mistakes(variables, config=None):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECHOP_")}
     command = [spechop(), "serve"] + (["--config", str(config)] if config else [])
     env = {**kept, "SPECHOP_DATA_DIR": str(DATA), **variables, wrong: "1"}
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60).stderr
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=START_SECONDS_MAX).stderr
     found = re.findall(r"^(?:spechop: configuration: |  )(\S+ \(.*)$", said, re.M)
     if not any(wrong in one for one in found):
         raise AssertionError(f"the wrong key is not named: {said}")
@@ -123,7 +123,7 @@ class Running:
     def end(self):
         self.process.terminate()
         try:
-            return self.process.wait(30)
+            return self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
@@ -144,7 +144,7 @@ class Running:
 def status(url):
     """The status of a GET, or None if nobody answers."""
     try:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code

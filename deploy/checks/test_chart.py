@@ -36,21 +36,26 @@ def fingerprint():
     return together.hexdigest()
 
 
-def render(values, *more, name="answers"):
-    """What Helm makes of the chart with these values, or the error that it ends with."""
+def render(case, *settings, name="answers"):
+    """What Helm makes of the chart with the values of this case, or the error that it ends with."""
     command = [tool("helm"), "template", name, CHART, "--namespace", "search", "--kube-version", f"{KUBERNETES}.0"]
-    done = subprocess.run([*command, "--values", values, *more], capture_output=True, text=True, check=False)
+    command += ["--values", KEPT / f"{case}.values.yaml", *(f"--set={setting}" for setting in settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout, done.stderr if done.returncode else None
+
+
+def rendered(*case, **name):
+    text, error = render(*case, **name)
+    if error is not None:
+        raise AssertionError(error)
+    return text
 
 
 def setUpModule():  # pylint: disable=invalid-name
     if not os.environ.get("UPDATE"):
         return
     for case in cases():
-        text, error = render(KEPT / f"{case}.values.yaml")
-        if error:
-            raise AssertionError(error)
-        (KEPT / f"{case}.yaml").write_text(text, encoding="utf-8")
+        (KEPT / f"{case}.yaml").write_text(rendered(case), encoding="utf-8")
     (KEPT / "fingerprint").write_text(fingerprint() + "\n")
 
 
@@ -58,9 +63,8 @@ class Rendered(unittest.TestCase):
     def test_the_kept_manifests_are_those_of_the_chart(self):
         if tool("helm"):
             for case in cases():
-                text, error = render(KEPT / f"{case}.values.yaml")
-                self.assertIsNone(error)
-                self.assertEqual(text, (KEPT / f"{case}.yaml").read_text(encoding="utf-8"), "render it: UPDATE=1")
+                text = (KEPT / f"{case}.yaml").read_text(encoding="utf-8")
+                self.assertEqual(rendered(case), text, "render it: UPDATE=1")
         self.assertEqual(
             fingerprint(), (KEPT / "fingerprint").read_text().strip(),
             "the chart has changed since it was rendered: run 'make check-deploy UPDATE=1' and look at the difference",
@@ -222,16 +226,16 @@ class Refused(unittest.TestCase):
             ("qdrantKeyEnv=KEY", "needs existingSecret"),
         ):
             with self.subTest(settings):
-                _, error = render(KEPT / "default.values.yaml", "--set", settings)
+                _, error = render("default", settings)
                 self.assertIn(said, error or "")
 
     def test_tls_alone_asks_nobody_who_they_are(self):
-        _, error = render(KEPT / "default.values.yaml", "--set", "networkPolicy.enabled=false,tls.existingSecret=x")
+        _, error = render("default", "networkPolicy.enabled=false,tls.existingSecret=x")
         self.assertIn("every pod of the cluster could ask", error or "")
 
     def test_questions_may_have_longer_to_end(self):
-        text, error = render(KEPT / "default.values.yaml", "--set", "terminationGracePeriodSeconds=90")
-        self.assertIn("terminationGracePeriodSeconds: 90", text, error)
+        text = rendered("default", "terminationGracePeriodSeconds=90")
+        self.assertIn("terminationGracePeriodSeconds: 90", text)
 
     def test_with_tls_readiness_is_more_than_an_open_port(self):
         for setting, expected in (
@@ -239,38 +243,32 @@ class Refused(unittest.TestCase):
             ("tls.existingSecret=x,tls.clientAuthoritySecret=y", {"tcpSocket": {"port": 50051}}),
             ("replicas=2", {"grpc": {"port": 50051}}),
         ):
-            text, error = render(KEPT / "default.values.yaml", "--set", setting)
-            self.assertIsNone(error)
+            text = rendered("default", setting)
             (server,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")
             probe = server["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
             self.assertEqual(probe, expected | {"periodSeconds": 5})
 
     def test_a_long_release_name_leaves_room_for_the_pods(self):
         # A pod's label is the name of its StatefulSet, and ten digits with a dash before them. It has 63 characters.
-        text, error = render(KEPT / "everything.values.yaml", name="a" * 53)
-        self.assertIsNone(error)
-        rendered = [one for one in yaml.safe_load_all(text) if one]
-        (name,) = (one["metadata"]["name"] for one in rendered if one["kind"] == "StatefulSet")
+        text = rendered("everything", name="a" * 53)
+        objects = [one for one in yaml.safe_load_all(text) if one]
+        (name,) = (one["metadata"]["name"] for one in objects if one["kind"] == "StatefulSet")
         self.assertLessEqual(len(name), 52)
         self.assertIn(f"http://{name}:6334", text)
 
     def test_open_on_purpose_is_allowed(self):
         for more in ("allowUnprotected=true", "keys.existingSecret=x"):
-            _, error = render(KEPT / "default.values.yaml", "--set", f"networkPolicy.enabled=false,{more}")
-            self.assertIsNone(error)
+            rendered("default", f"networkPolicy.enabled=false,{more}")
 
     def test_parts_may_request_nothing(self):
-        text, error = render(KEPT / "volume.values.yaml", "--set", "index.build.resources=null")
-        self.assertIn("answers-parts-", text, error)
+        self.assertIn("answers-parts-", rendered("volume", "index.build.resources=null"))
 
     def test_a_scraper_that_is_admitted_is_allowed(self):
-        _, error = render(KEPT / "default.values.yaml", "--set", SCRAPED)
-        self.assertIsNone(error)
+        rendered("default", SCRAPED)
 
     def test_a_job_that_would_change_has_another_name(self):
-        def jobs(*more):
-            text, error = render(KEPT / "volume.values.yaml", *more)
-            self.assertIsNone(error)
+        def jobs(*settings):
+            text = rendered("volume", *settings)
             found = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Job")
             return {one["metadata"]["name"]: one["spec"] for one in found}
 
@@ -287,25 +285,23 @@ class Refused(unittest.TestCase):
             ("replicas=7", None),
         ):
             with self.subTest(setting):
-                after = jobs("--set", setting)
+                after = jobs(setting)
                 same = {name for name in after if name in before}
                 self.assertEqual(len(same), {True: 0, False: 1, None: 2}[both])
                 for name in same:
                     self.assertEqual(after[name], before[name])
 
     def test_another_collection_is_waited_for(self):
-        def waited(*more):
-            text, error = render(KEPT / "everything.values.yaml", *more)
-            self.assertIsNone(error)
+        def waited(*settings):
+            text = rendered("everything", *settings)
             (server,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")
             return server["spec"]["template"]["spec"]["initContainers"][0]["command"][-1]
 
         for setting in ("index.collection=other", "qdrant.enabled=false,qdrantUrls={http://qdrant.search:6334}"):
-            self.assertNotEqual(waited("--set", setting), waited(), setting)
+            self.assertNotEqual(waited(setting), waited(), setting)
 
     def test_servers_without_an_index_claim_no_volume(self):
-        text, error = render(KEPT / "default.values.yaml", "--set", "index.target=none")
-        self.assertIsNone(error)
+        text = rendered("default", "index.target=none")
         self.assertNotIn("PersistentVolumeClaim", text)
         self.assertNotIn("persistentVolumeClaim", text)
         self.assertNotIn("name: indexes", text)

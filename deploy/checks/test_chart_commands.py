@@ -82,7 +82,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(scripts), 3)
         for name, (*shell, script) in scripts:
             with self.subTest(name):
-                done = subprocess.run([*shell, self.here(script)], env=env, capture_output=True, timeout=60, check=False)
+                done = subprocess.run([*shell, self.here(script)], env=env, capture_output=True, timeout=lab.START_SECONDS_MAX, check=False)
                 self.assertEqual(done.returncode, 143, done.stderr)
 
     def test_the_program_takes_what_the_servers_are_given(self):
@@ -133,7 +133,7 @@ class Commands(unittest.TestCase):
 
         pod = of_kind("volume", "Deployment")[0]["spec"]["template"]["spec"]
         waiting = pod["initContainers"][0]["command"]
-        run(*waiting[:2], self.here(waiting[2]), timeout=10)
+        run(*waiting[:2], self.here(waiting[2]), timeout=lab.START_SECONDS_MAX)
         container = pod["containers"][0]
         (self.folder / "spechop.toml").write_text(of_kind("volume", "ConfigMap")[0]["data"]["spechop.toml"])
         env = {one["name"]: one["value"] for one in container["env"]} | {"SPECHOP_SERVER_LISTEN": "127.0.0.1:0"}
@@ -178,7 +178,7 @@ class Qdrant(unittest.TestCase):
                 lab.wait_for(path, lambda at=f"http://127.0.86.1{n}:6333{path}": lab.status(at) == 200)
 
         def peers():
-            with urllib.request.urlopen("http://127.0.86.10:6333/cluster", timeout=20) as answer:
+            with urllib.request.urlopen("http://127.0.86.10:6333/cluster", timeout=60) as answer:
                 return len(json.load(answer)["result"]["peers"]) == len(servers)
 
         lab.wait_for("a cluster of all servers", peers)

@@ -39,7 +39,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def get(url, headers=()):
     """The text at an address, whatever its status."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=dict(headers)), timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=dict(headers)), timeout=60) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.read().decode()
@@ -51,7 +51,8 @@ def queries():
     for panel in board["panels"]:
         for target in panel.get("targets", []):
             text = target["expr"].replace("$job", ".*").replace("$instance", ".*")
-            yield panel["title"], text.replace("$__rate_interval", "1m")
+            # Long enough for all that these tests ask, on a busy machine, too.
+            yield panel["title"], text.replace("$__rate_interval", "10m")
 
 
 def rules():
@@ -88,8 +89,9 @@ class Metrics(unittest.TestCase):
             "SPECHOP_TARGET_INJECTED_LATENCY_MEAN_MS": "1000",
             "SPECHOP_TARGET_INJECTED_LATENCY_SIGMA_MS": "1",
             "SPECHOP_SCHEDULER_CORES": "64",
-            # So that a connection which says nothing is closed soon, and counted.
-            "SPECHOP_SERVER_MESSAGE_MS_MAX": "500",
+            # So that a connection which says nothing is closed soon, and counted. Others say what they have to say,
+            # although models take all cores.
+            "SPECHOP_SERVER_MESSAGE_MS_MAX": "5000",
         }
         command = [tool("python3"), "-c", HARDENED, spechop(), "serve", "--listen", "127.0.0.1:0"]
         server = Running(cls.addClassCleanup, command, env={**os.environ, **variables})
@@ -141,7 +143,7 @@ class Metrics(unittest.TestCase):
             subprocess.Popen([spechop(), "ask", one, "--addr", cls.address, "--k", "4"], stdout=subprocess.DEVNULL)
             for one in questions
         ]
-        if any(one.wait(180) != 0 for one in asking):
+        if any(one.wait(600) != 0 for one in asking):
             raise AssertionError("a question was not answered")
 
     @classmethod
@@ -153,7 +155,8 @@ class Metrics(unittest.TestCase):
 
     @classmethod
     def scrapes(cls):
-        found = cls.query('count_over_time(up{job="spechop"}[10m])')
+        """Those that have brought something: on a busy machine some may come to nothing."""
+        found = cls.query('sum_over_time(up{job="spechop"}[1h])')
         return int(found[0]["value"][1]) if found else 0
 
     def test_every_query_of_the_dashboard_has_data(self):
@@ -187,7 +190,7 @@ class Metrics(unittest.TestCase):
 
         self.assertTrue(0 < value("RelLat") < 3, value("RelLat"))
         self.assertTrue(0 <= value("p̂: guesses that were right") <= 1)
-        self.assertEqual(value("Servers that answer"), 1)
+        wait_for("a server that answers", lambda: value("Servers that answer") == 1)
 
     def test_rules_are_evaluated_and_nothing_rings(self):
         def evaluated():

@@ -71,6 +71,5 @@ class Release(unittest.TestCase):
         self.assertEqual(again, self.bill)
 
 
-
 if __name__ == "__main__":
     unittest.main()

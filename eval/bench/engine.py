@@ -24,7 +24,7 @@ import tempfile
 import time
 
 from circumstances import circumstances
-from million import cpu_s
+from million import cpu_s, size_mib
 
 # A look-up of the web in the paper, in milliseconds.
 MEAN, SIGMA = 4150, 1680
@@ -64,10 +64,7 @@ class Server:
 
     def status(self, name):
         """A size in MiB."""
-        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines():
-            if line.startswith(name + ":"):
-                return round(int(line.split()[1]) / 1024, 1)
-        return None
+        return round(size_mib(self.process.pid, name), 1)
 
     def cpu_s(self):
         return cpu_s(self.process.pid)

@@ -69,9 +69,13 @@ def p99(values: list) -> float:
 
 def memory_mib(process: subprocess.Popen) -> dict:
     """What is in memory, and what of that is no file that could be read again."""
-    lines = (pathlib.Path(f"/proc/{process.pid}/status").read_text()).splitlines()
-    sizes = dict(line.split(":", 1) for line in lines if line.startswith("Rss") or line.startswith("VmRSS"))
-    return {name: int(sizes[key].split()[0]) // 1024 for name, key in (("resident", "VmRSS"), ("own", "RssAnon"))}
+    return {name: int(size_mib(process.pid, key)) for name, key in (("resident", "VmRSS"), ("own", "RssAnon"))}
+
+
+def size_mib(pid: int, name: str) -> float:
+    """A size of a process, by the name that Linux has for it: what is in memory is VmRSS, the most that ever was VmHWM."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 def cpu_s(pid: int) -> float:

@@ -14,6 +14,7 @@ A machine that is shared runs faster and slower from block to block. So the proc
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
 
 import argparse
+import copy
 import json
 import pathlib
 import random
@@ -23,7 +24,7 @@ import sys
 import tempfile
 
 from circumstances import circumstances
-from million import Server, cpu_s, p99
+from million import Server, cpu_s, p99, size_mib
 
 WAYS = ("1", "3", "auto")
 DRAWS = 2000
@@ -70,7 +71,8 @@ class Bench:
         return took, cpu_s(server.process.pid) - before, [row["latency_ms"] / 1e3 for row in rows]
 
     def run(self) -> dict:
-        found = {at_once: {way: {"blocks_s": [], "cpu_s": [], "questions_s": []} for way in WAYS} for at_once in self.args.at_once}
+        cell = {"blocks_s": [], "cpu_s": [], "questions_s": [], "peak_mib": 0}
+        found = {at_once: {way: copy.deepcopy(cell) for way in WAYS} for at_once in self.args.at_once}
         # All of them have a place: nobody is sent away to ask again, and the time of a question is all of its time.
         most = 2 * max(LOADS)
         settings = {"server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
@@ -85,14 +87,17 @@ class Bench:
                         cell["blocks_s"].append(took)
                         cell["cpu_s"].append(computed)
                         cell["questions_s"] += questions
+                        # It only grows, whatever way is asked.
+                        cell["peak_mib"] = size_mib(server.process.pid, "VmHWM")
                         print(f"{at_once} at once, k = {way}: {len(block) / took:.3f} questions/s", file=sys.stderr)
         return found
 
 
 def as_table(found: dict) -> str:
     lines = [
-        "| at once | under way, mean | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| at once | under way, mean | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) "
+        "| memory at most so far, MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
         first, block = None, LOADS[at_once][0]
@@ -110,7 +115,8 @@ def as_table(found: dict) -> str:
             first = first or (rate, computed, slowest)
             lines.append(
                 f"| {at_once} | {under_way:.1f} | {way} | {rate:.3f} | {rate / first[0]:.3f} | {computed:.3f} | {computed / first[1]:.3f} "
-                f"| {statistics.median(cell['questions_s']):.2f} | {slowest:.2f} | {of_first} |"
+                f"| {statistics.median(cell['questions_s']):.2f} | {slowest:.2f} | {of_first} "
+                f"| {cell['peak_mib']:.0f} |"
             )
     return "\n".join(lines)
 

@@ -113,7 +113,7 @@ async fn over(broken: f64, encoder: Arc<dyn Encoder>) -> (WebRetriever, Arc<Noti
         search.clone(),
         pages,
         encoder,
-        spechop_web::WebOptions::default(),
+        spechop_web::WebRetrieverOptions::default(),
     );
     (web, search)
 }

@@ -1,15 +1,18 @@
 # shellcheck shell=bash
 # Read by eval/run.sh: which questions and indexes, and servers that are started, asked and ended.
 
+# Sets QUESTIONS to the arguments that name them. Arrays, since a folder's name may hold a blank.
 questions() { # SET COUNT [IDS]
   local count=$2
   [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
-  echo --dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/own_mix_large.json}" --count "$count" --seed $SEED
+  QUESTIONS=(--dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/own_mix_large.json}"
+    --count "$count" --seed $SEED)
 }
 
+# Sets INDEX to the arguments that name an index and its hot subset.
 index_of() { # SET [FRACTION]
   local hot=${2:+$1-hot-$2}
-  echo --set "index.dir=$INDEXES/$1-extended" --set "speculator.hot_dir=$INDEXES/${hot:-$1-extended/hot}"
+  INDEX=(--set "index.dir=$INDEXES/$1-extended" --set "speculator.hot_dir=$INDEXES/${hot:-$1-extended/hot}")
 }
 
 # An index of a corpus of a data set, and its hot subsets. Those are cut out of it without encoding anything again. The usual

@@ -5,9 +5,10 @@
 answers() {
   local set
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
-      $(questions "$set" ${ALL[$set]}) --k 1 --system "embedded default" \
+    index_of "$set"
+    questions "$set" "${ALL[$set]}"
+    asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
+      "${QUESTIONS[@]}" --k 1 --system "embedded default" \
       --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$OUT/answers/$set"
   done
 }
@@ -16,9 +17,10 @@ answers() {
 effort() {
   local set
   for set in "${SETS[@]}"; do
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
-      $(questions "$set" ${ALL[$set]}) --k 1 --variant k=1,effort=low --variant k=1,effort=high --system "embedded default" \
+    index_of "$set"
+    questions "$set" "${ALL[$set]}"
+    asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
+      "${QUESTIONS[@]}" --k 1 --variant k=1,effort=low --variant k=1,effort=high --system "embedded default" \
       --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "reader=$(model_part spechop-reader/model.onnx)" \
       --out "$OUT/effort/$set"
   done
@@ -33,15 +35,15 @@ choice() {
   for set in "${SETS[@]}"; do
     echo "== choice $set" >&2
     unsampled "$set" 60 >"$folder/ids.json"
-    # shellcheck disable=SC2046
-    started serve $(index_of "$set") --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
+    index_of "$set"
+    started serve "${INDEX[@]}" --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
       --set "tuning.call_worth=${CALL_WORTH:-0.05}" --set target.injected_latency.mean_ms=4150 \
       --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 --listen 127.0.0.1:0
-    # shellcheck disable=SC2046
-    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 60 "$folder/ids.json") --without-standard --variant k=auto \
+    questions "$set" 60 "$folder/ids.json"
+    "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant k=auto \
       --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
-    # shellcheck disable=SC2046
-    "$SPECHOP" eval live --addr "$ADDRESS" $(questions "$set" 120) --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
+    questions "$set" 120
+    "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}" || result=$?
@@ -71,10 +73,11 @@ drafts() {
       echo "== drafts $set-$way" >&2
       tokens=false
       [ $way = on ] && tokens=true
-      # shellcheck disable=SC2046
-      asked serve $(index_of "$set") --set generator.draft_tokens=$tokens --set question.drafts=auto --set question.verifier=exact \
+      index_of "$set"
+      questions "$set" "$DRAFTS"
+      asked serve "${INDEX[@]}" --set generator.draft_tokens=$tokens --set question.drafts=auto --set question.verifier=exact \
         --set question.confidence_min=0 --set tuning.state=none -- \
-        $(questions "$set" "$DRAFTS") --k 1 --variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact \
+        "${QUESTIONS[@]}" --k 1 --variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact \
         --system "embedded default, draft tokens $way" \
         --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
         --out "$OUT/drafts/$set-$way"
@@ -98,8 +101,8 @@ words() {
   for set in "${SETS[@]}"; do
     for weight in 0 0.2; do
       echo "== words $set $weight" >&2
-      # shellcheck disable=SC2046
-      asked serve $(index_of "$set") --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
+      index_of "$set"
+      asked serve "${INDEX[@]}" --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
         --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids eval/datasets/untrained.json --k 1 \
         --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
         --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/words/$set-$weight"
@@ -122,10 +125,11 @@ ablation() {
     for model in $(sed -n 's#^file = "DATA/models/\(.*\)"#\1#p' "$file"); do parts+=(--part "model=$(model_part "$model")"); done
     for set in "${SETS[@]}"; do
       echo "== ablation $set-$name" >&2
-      # shellcheck disable=SC2046
-      asked serve --config "$config" $(index_of "$set") --set question.confidence_min=0 --set tuning.state=none \
+      index_of "$set"
+      questions "$set" "$count"
+      asked serve --config "$config" "${INDEX[@]}" --set question.confidence_min=0 --set tuning.state=none \
         --set question.segment_ms_max=900000 --set question.target_ms_max=900000 --set question.deadline_ms=3600000 -- \
-        $(questions "$set" "$count") --k 1 --system "$(sed -n '1s/^# //p' "$file")" "${parts[@]}" --deadline 3600 \
+        "${QUESTIONS[@]}" --k 1 --system "$(sed -n '1s/^# //p' "$file")" "${parts[@]}" --deadline 3600 \
         --out "$OUT/ablation/$set-$name" || echo "ablation $set-$name is not whole" >&2
     done
   done

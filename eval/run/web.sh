@@ -42,9 +42,12 @@ corpus_of() { # SET
   esac
 }
 
+# Sets QUESTIONS, too.
 web_questions() { # SET COUNT
   case $1 in
-    deepresearch) echo --dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}" ${DIFFICULTY:+--kinds "$DIFFICULTY"} ;;
+    deepresearch)
+      QUESTIONS=(--dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}"
+        ${DIFFICULTY:+--kinds "$DIFFICULTY"}) ;;
     *) questions "$1" "$2" eval/datasets/own_mix.json ;;
   esac
 }
@@ -62,11 +65,12 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   corpus=$(corpus_of "$set")
   started eval web --corpus "$corpus" --latency "${WEB%:*}" --seed $SEED --listen 127.0.0.1:0
   web=$PID
-  # shellcheck disable=SC2046
-  asked serve $(index_of "$set") --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
+  index_of "$set"
+  web_questions "$set" "$count"
+  asked serve "${INDEX[@]}" --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
     --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
-    $(web_questions "$set" "$count") --concurrency "${CONCURRENCY:-1}" \
+    "${QUESTIONS[@]}" --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
     --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
     --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$out" "$@" || result=$?
@@ -87,9 +91,10 @@ large_reads() {
   fi
   for set in "${SETS[@]}"; do
     echo "== $name $set" >&2
-    # shellcheck disable=SC2046
-    asked serve $(index_of "$set") "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
-      $(web_questions "$set" 30) --variant k=3,speculator=index,verifier=$verifier --variant k=auto,speculator=index,verifier=$verifier --system "$system" \
+    index_of "$set"
+    web_questions "$set" 30
+    asked serve "${INDEX[@]}" "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
+      "${QUESTIONS[@]}" --variant k=3,speculator=index,verifier=$verifier --variant k=auto,speculator=index,verifier=$verifier --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
   done

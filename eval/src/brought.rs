@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use spechop_types::VerifierMode;
 
 use crate::asked::number;
-use crate::stage::Guessed;
+use crate::stage::RecordedGuess;
 use crate::{Control, Variant};
 
 /// Why a file cannot be played. Names the file and the line.
@@ -59,7 +59,7 @@ pub(crate) type ByHop<T> = HashMap<String, BTreeMap<u32, T>>;
 /// A guess that was brought.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BroughtGuess {
-    pub(crate) guess: Guessed,
+    pub(crate) guess: RecordedGuess,
     pub(crate) ms: f64,
 }
 
@@ -77,11 +77,12 @@ struct Named<T> {
     by_hop: ByHop<T>,
 }
 
-/// Guesses, verdicts, or both; and controls.
+/// Guesses, verdicts, or both; and controls, and a cascade.
 #[derive(Clone, Debug, Default)]
 pub struct Brought {
     guesses: Option<Named<BroughtGuess>>,
-    controls: Vec<Named<BroughtGuess>>,
+    /// The guesses of those that nobody brings.
+    made: Vec<Named<BroughtGuess>>,
     verdicts: Option<Named<BroughtVerdict>>,
 }
 
@@ -106,10 +107,10 @@ impl Brought {
         Ok(())
     }
 
-    /// Takes in the guesses of a control ([`crate::control`]).
-    pub(crate) fn add_guesses(&mut self, control: Control, by_hop: ByHop<BroughtGuess>) {
-        self.controls.push(Named {
-            name: control.to_string(),
+    /// Takes in the guesses of a control ([`crate::control`]) or of a cascade ([`crate::cascade`]).
+    pub(crate) fn add_guesses(&mut self, name: &str, by_hop: ByHop<BroughtGuess>) {
+        self.made.push(Named {
+            name: name.to_owned(),
             by_hop,
         });
     }
@@ -133,7 +134,7 @@ impl Brought {
         Ok(())
     }
 
-    /// How many hops were guessed, controls aside.
+    /// How many hops were guessed in what was brought.
     pub fn guesses(&self) -> usize {
         self.guesses.as_ref().map_or(0, Named::len)
     }
@@ -163,7 +164,7 @@ impl Brought {
                 continue;
             }
             let is_usual = variant.speculator() == usual.speculator();
-            let controls = self.controls.iter().filter(|_| is_usual);
+            let controls = self.made.iter().filter(|_| is_usual);
             for control in controls.filter(|control| is_for(&control.name, variant)) {
                 add(variant.clone().with_speculator(&control.name));
             }
@@ -198,7 +199,7 @@ impl Brought {
     }
 
     fn named(&self, speculator: &str) -> Option<&Named<BroughtGuess>> {
-        let mut all = self.guesses.iter().chain(&self.controls);
+        let mut all = self.guesses.iter().chain(&self.made);
         all.find(|named| named.name == speculator)
     }
 
@@ -281,7 +282,7 @@ impl Line for GuessLine {
             return Err(format!("`confidence` is {share}; it must be from 0 to 1"));
         }
         Ok(BroughtGuess {
-            guess: Guessed {
+            guess: RecordedGuess {
                 text: text.into(),
                 confidence: self.confidence,
             },

@@ -11,7 +11,7 @@ use spechop_sim::Clock;
 
 use crate::asked::{AskedHop, asked};
 use crate::brought::{Brought, BroughtGuess, ByHop};
-use crate::stage::Guessed;
+use crate::stage::RecordedGuess;
 use crate::{Bundle, Injected, Variant};
 
 /// Draws are the same each time.
@@ -79,7 +79,7 @@ impl Brought {
             Control::Silent => HashMap::new(),
             Control::Blind => blind(bundle, injected),
         };
-        self.add_guesses(control, said);
+        self.add_guesses(control.as_str(), said);
     }
 }
 
@@ -109,7 +109,7 @@ fn draw(hops: &[AskedHop], rng: &mut impl Rng) -> ByHop<BroughtGuess> {
             continue;
         };
         let guess = BroughtGuess {
-            guess: Guessed {
+            guess: RecordedGuess {
                 text: other.observed.as_str().into(),
                 confidence: ours.confidence,
             },

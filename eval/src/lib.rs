@@ -8,6 +8,7 @@
 mod asked;
 mod brought;
 mod bundle;
+mod cascade;
 mod choose;
 mod circumstances;
 mod control;
@@ -38,6 +39,7 @@ mod wire;
 pub use asked::{AskedHop, OurGuess, asked};
 pub use brought::{Brought, BroughtError, HopCounts};
 pub use bundle::{Bundle, BundleError, BundleInfo};
+pub use cascade::CASCADE;
 pub use choose::{Compared, Comparison, Cost, Recording, Setting, compare, learning};
 pub use circumstances::{command, commit, machine};
 pub use control::Control;
@@ -61,5 +63,5 @@ pub use scripted::{Script, scripted};
 pub use short_hash::short_hash;
 /// Latency that is added to every look-up on purpose.
 pub use spechop_sim::InjectedLatency as Injected;
-pub use stage::{Guessed, Input, KnownHop, Output, PassageName, Stage};
+pub use stage::{HopTexts, Input, Output, PassageName, RecordedGuess, Stage};
 pub use variant::{InvalidVariant, Variant, is_name};

@@ -10,12 +10,12 @@ use spechop_sim::{Clock, Rules, Stages};
 use spechop_types::{
     BranchId, Chance, CommitKind, LookupId, Observation, Passage, Step, SubQuestion,
 };
-use spechop_window::{Guess, Limits, Policy, Width, Window};
+use spechop_window::{Limits, Policy, WeighedGuess, Width, Window};
 
 use crate::asked::{as_asked, number};
 use crate::brought::Brought;
 use crate::bundle::Bundle;
-use crate::stage::{Guessed, Input, KnownHop, Output, Stage};
+use crate::stage::{HopTexts, Input, Output, RecordedGuess, Stage};
 use crate::{Drafted, HopKind, Injected, Question, Row, RowHop, Variant};
 use beyond::{Beyond, place};
 use tally::Tallies;
@@ -157,7 +157,7 @@ struct Lookup {
     target_tokens: u64,
     /// Whether a guess took the target's place.
     is_guess: bool,
-    guesses: Vec<Guess>,
+    guesses: Vec<WeighedGuess>,
     /// Whether a speculator is at it. Of a hop that nobody brought a guess for, none is.
     guess_begun: bool,
     speculation_ms: f64,
@@ -167,7 +167,7 @@ struct Lookup {
 
 /// What a speculator says of a look-up.
 struct Spoken<'a> {
-    guesses: &'a [Guessed],
+    guesses: &'a [RecordedGuess],
     ms: f64,
     tokens: u64,
 }
@@ -202,7 +202,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    fn prefix(window: &Window, branch: BranchId) -> Vec<KnownHop> {
+    fn prefix(window: &Window, branch: BranchId) -> Vec<HopTexts> {
         let known = |(asked, answer): (&SubQuestion, &Arc<str>)| {
             (Arc::clone(asked.text()), Arc::clone(answer))
         };
@@ -242,7 +242,7 @@ impl<'a> Recorded<'a> {
 
     fn recorded_segment(
         &self,
-        hops: Vec<KnownHop>,
+        hops: Vec<HopTexts>,
         must_answer: bool,
     ) -> Result<Segment, MissingStage> {
         let stage = self.find(Input::Segment {
@@ -315,8 +315,8 @@ impl<'a> Spoken<'a> {
     }
 
     /// As the window takes them.
-    fn guesses(&self, usual: Chance) -> Vec<Guess> {
-        let guess = |guess: &Guessed| Guess {
+    fn guesses(&self, usual: Chance) -> Vec<WeighedGuess> {
+        let guess = |guess: &RecordedGuess| WeighedGuess {
             text: Arc::clone(&guess.text),
             chance: guess
                 .confidence
@@ -406,7 +406,7 @@ impl Stages for Recorded<'_> {
         Ok(spoken.ms)
     }
 
-    fn guessed(&mut self, window: &Window, lookup: LookupId, _: f64) -> Option<Vec<Guess>> {
+    fn guessed(&mut self, window: &Window, lookup: LookupId, _: f64) -> Option<Vec<WeighedGuess>> {
         let at = self.lookups.get_mut(&lookup)?;
         // Whoever was faster, or nobody needing it, has stopped it.
         if at.guess_begun && window.is_guessing(lookup) {
@@ -450,7 +450,7 @@ impl Stages for Recorded<'_> {
         if kind == HopKind::Accepted {
             self.used.speculations.add(looked_up.speculation_tokens);
         }
-        let says = |guess: &Guess| {
+        let says = |guess: &WeighedGuess| {
             let observed = &hop.observation;
             observed.is_like(&guess.text) && self.is_accepted(at, &guess.text, &observed.answer)
         };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, GuessRequest, KnownHop, PlanRequest, Planner, PortError, ReadRequest, Reader, Retriever,
-    Speculator,
+    Call, GuessRequest, Guessed, KnownHop, PlanRequest, Planner, PortError, ReadRequest, Reader,
+    Retriever, Speculator,
 };
 use spechop_sim::Clock;
 use spechop_types::{Chance, InvalidQuestion, Passage, Step, SubQuestion, Tokens};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::bundle::{Bundle, BundleError};
 use crate::play::play;
-use crate::stage::{Guessed, Input, Output, PassageName, Stage};
+use crate::stage::{HopTexts, Input, Output, PassageName, RecordedGuess, Stage};
 use crate::{Injected, Question, Row, Variant};
 pub use all::{LeftOut, RecordEvent};
 
@@ -90,7 +90,7 @@ const TRIES: u32 = 4;
 pub struct Recorder {
     parts: Parts,
     clock: Clock,
-    /// The texts of what was retrieved: bundles hold names alone.
+    /// The texts of what was retrieved for the question in hand: bundles hold names alone.
     texts: HashMap<Arc<str>, Passage>,
 }
 
@@ -378,14 +378,14 @@ async fn guess(guesser: &dyn Speculator, request: GuessRequest) -> Result<Measur
     let guessed = match guesser.guess(&call(), request).await {
         // A guess that cannot be used is none: to the agent it makes no difference, and whoever asks again
         // gets the same.
-        Err(PortError::Malformed { .. }) => spechop_ports::Guessed {
+        Err(PortError::Malformed { .. }) => Guessed {
             guesses: Vec::new(),
             tokens: Tokens::default(),
         },
         guessed => guessed?,
     };
     let time = started.elapsed();
-    let guesses = guessed.guesses.into_iter().map(|guess| Guessed {
+    let guesses = guessed.guesses.into_iter().map(|guess| RecordedGuess {
         text: guess.text,
         confidence: guess.confidence.map(Chance::share_f32),
     });
@@ -420,8 +420,8 @@ fn at_least_one(many: usize) -> NonZeroUsize {
     NonZeroUsize::new(many).unwrap_or(NonZeroUsize::MIN)
 }
 
-fn known(hops: &[crate::stage::KnownHop]) -> Vec<KnownHop> {
-    let hop = |(asked, answer): &crate::stage::KnownHop| KnownHop {
+fn known(hops: &[HopTexts]) -> Vec<KnownHop> {
+    let hop = |(asked, answer): &HopTexts| KnownHop {
         sub_question: SubQuestion::new(asked),
         answer: Arc::clone(answer),
     };

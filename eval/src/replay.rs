@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError, Ranked,
+    Call, Guess, GuessRequest, Guessed, KnownHop, PlanRequest, Planned, Planner, PortError, Ranked,
     ReadRequest, Reader, Reading, Retriever, Speculator,
 };
 use spechop_types::{Chance, Passage, Step, SubQuestion, Tokens};
 
 use crate::Parts;
 use crate::bundle::Bundle;
-use crate::stage::{Input, KnownHop, Output, Stage};
+use crate::stage::{HopTexts, Input, Output, RecordedGuess, Stage};
 
 /// The ports of a bundle.
 pub struct Replayed {
@@ -72,8 +72,8 @@ impl Replay {
     }
 }
 
-fn prefix(hops: Vec<spechop_ports::KnownHop>) -> Vec<KnownHop> {
-    let known = |hop: spechop_ports::KnownHop| (Arc::clone(hop.sub_question.text()), hop.answer);
+fn prefix(hops: Vec<KnownHop>) -> Vec<HopTexts> {
+    let known = |hop: KnownHop| (Arc::clone(hop.sub_question.text()), hop.answer);
     hops.into_iter().map(known).collect()
 }
 
@@ -187,7 +187,7 @@ impl Speculator for Replay {
         let Output::Guesses(guesses) = &stage.output else {
             return Err(unsound(stage));
         };
-        let guess = |guess: &crate::stage::Guessed| Guess {
+        let guess = |guess: &RecordedGuess| Guess {
             text: Arc::clone(&guess.text),
             confidence: guess.confidence.map(|share| Chance::of(f64::from(share))),
             by: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// A hop as the models see it: sub-question and answer.
-pub type KnownHop = (Arc<str>, Arc<str>);
+pub type HopTexts = (Arc<str>, Arc<str>);
 
 /// Everything that a stage's output depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub enum Input {
         /// The question.
         question: Arc<str>,
         /// The trajectory so far.
-        hops: Vec<KnownHop>,
+        hops: Vec<HopTexts>,
         /// The step must be the answer.
         must_answer: bool,
     },
@@ -41,7 +41,7 @@ pub enum Input {
         /// The question.
         question: Arc<str>,
         /// The trajectory so far.
-        hops: Vec<KnownHop>,
+        hops: Vec<HopTexts>,
         /// The sub-question.
         sub_question: Arc<str>,
         /// Most guesses.
@@ -93,7 +93,7 @@ pub enum Output {
     /// What was read; `None`: the passages do not hold it.
     Read(Option<Arc<str>>),
     /// What was guessed, best first.
-    Guesses(Vec<Guessed>),
+    Guesses(Vec<RecordedGuess>),
 }
 
 /// Which passage. Its text is the corpus's.
@@ -109,7 +109,7 @@ pub struct PassageName {
 /// A guess.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Guessed {
+pub struct RecordedGuess {
     /// The text.
     pub text: Arc<str>,
     /// How likely the speculator says it is to be right.
@@ -157,7 +157,7 @@ impl Stage {
                 | (Input::Speculation { .. }, Output::Guesses(_))
         );
         let is_share = |of: Option<f32>| of.is_none_or(|share| (0.0..=1.0).contains(&share));
-        let guesses: &[Guessed] = match &self.output {
+        let guesses: &[RecordedGuess] = match &self.output {
             Output::Guesses(guesses) => guesses.as_slice(),
             _ => &[],
         };

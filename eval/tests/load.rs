@@ -91,12 +91,12 @@ async fn a_server_that_falls_behind_is_charged_with_the_queue() {
     assert!(latency.p50 <= latency.p90 && latency.p99 <= latency.p999);
 }
 
-/// Four hops of 50 ms behind each other, or all at once.
+/// Four hops of 200 ms behind each other, or all at once: far more than a busy machine takes for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_settings_are_compared_in_one_run() {
     let toml = "[server]\nquestions_max = 1000\n[scheduler.retriever]\ncapacity = 1000\n\
                 speculative_max = 1000\n[scheduler.generator]\ncapacity = 100";
-    let server = Server::over(scripted(script(50.0, 4, 1.0), &["llm"]), toml);
+    let server = Server::over(scripted(script(200.0, 4, 1.0), &["llm"]), toml);
     let settings = ["k=1", "k=8,speculator=llm"];
     let mut options = options(40.0, &settings);
     options.streams = true;
@@ -114,7 +114,7 @@ async fn two_settings_are_compared_in_one_run() {
     assert!((1..=8).contains(&loaded.questions), "{loaded:?}");
     assert_eq!(standard.target_calls, Some(4.0));
     for of in [standard, ahead] {
-        assert!(of.latency_ms.unwrap().mean >= 50.0, "{of:?}");
+        assert!(of.latency_ms.unwrap().mean >= 200.0, "{of:?}");
         let first = of.first_event_ms.unwrap();
         assert!(first.mean < of.latency_ms.unwrap().mean, "{of:?}");
     }

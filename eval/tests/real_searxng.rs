@@ -22,22 +22,23 @@ use asked::{ANSWER, PATIENT, QUESTION, gold, question};
 use served::Served;
 use spechop_eval::web::WebOptions;
 use spechop_ports::{Call, SearchResult, SearchTrouble};
-use spechop_testkit::assets;
-use spechop_web::Endpoint;
+use spechop_testkit::{OwnPort, assets};
+use spechop_web::HttpEndpoint;
 use spechop_web::search::{EngineKind, SearchEngine};
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tonic::Code;
 
 /// What the container of the Compose file has.
 const SETTINGS: &str = include_str!("../../deploy/compose/searxng.yml");
 const FORMATS: &str = "formats: [html, json]";
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(240);
 
 /// A running SearXNG. Dropping it ends it.
 struct Running {
     process: Child,
     address: SocketAddr,
+    _port: OwnPort,
     _dir: TempDir,
 }
 
@@ -55,9 +56,8 @@ impl Running {
     }
 
     async fn with(settings: &str, web: &Served, engines: &[(&str, &str)]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let port = OwnPort::reserve();
+        let address = port.address();
         let dir = tempfile::tempdir().unwrap();
         let (file, log) = (dir.path().join("settings.yml"), dir.path().join("log"));
         fs::write(&file, with_engines(settings, web, engines)).unwrap();
@@ -77,6 +77,7 @@ impl Running {
         let mut searxng = Self {
             process,
             address,
+            _port: port,
             _dir: dir,
         };
         let started = async {
@@ -101,9 +102,9 @@ impl Running {
         engines: Option<&str>,
         query: &str,
     ) -> Result<Vec<SearchResult>, SearchTrouble> {
-        let endpoint = Endpoint {
+        let endpoint = HttpEndpoint {
             time_limit: PATIENT,
-            ..Endpoint::new("searxng", self.url())
+            ..HttpEndpoint::new("searxng", self.url())
         };
         let kind = EngineKind::Searxng {
             engines: engines.map(str::to_owned),

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::recording::{in_memory, info, on_disk, parts, question, record, recorder, variant};
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_eval::{
     Bundle, Input, LeftOut, Parts, Question, RecordError, RecordEvent, Recorder, Row, Variant, play,
 };
@@ -428,6 +429,43 @@ async fn a_question_that_fails_is_left_out_and_the_others_can_be_played() {
             assert_eq!(is_whole, [expected; 2], "{failing}: {}", question.id);
         }
     }
+}
+
+/// Knows which of the texts that it has found are still held.
+struct Watched(ScriptedPorts, Mutex<Vec<Weak<str>>>);
+
+#[async_trait]
+impl Retriever for Watched {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        let found = self.0.retrieve(call, query, limit).await?;
+        let texts = found.iter().map(|passage| Arc::downgrade(&passage.text));
+        self.1.lock().extend(texts);
+        Ok(found)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_not_held_for_longer_than_a_question() {
+    let ports = scripted();
+    let retriever = Arc::new(Watched(ports.clone(), Mutex::default()));
+    let mut recorder = Recorder::new(Parts {
+        retriever: retriever.clone(),
+        ..parts(&ports)
+    });
+    // The first question alone looks up: the others ask the same.
+    let (mut bundle, ways) = (five(), [variant("k=1")]);
+    let mut tell = |_: RecordEvent<'_>| {};
+    let recording = recorder.record_all(&mut bundle, &ways, &[None], &mut tell);
+    assert!(recording.await.unwrap().is_empty());
+    let found = retriever.1.lock();
+    assert!(!found.is_empty());
+    let held = found.iter().filter(|text| text.strong_count() > 0).count();
+    assert_eq!(held, 0, "of {}", found.len());
 }
 
 #[tokio::test(start_paused = true)]

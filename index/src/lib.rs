@@ -17,8 +17,9 @@
 //! corpus, the encoder and the settings. Passages that it has already are compared with the corpus, and
 //! it begins anew if they differ. It yields the same bytes as a build that was never stopped,
 //! and so do parts that were built one by one and merged. Memory: one batch, one entry with its
-//! passages, 16 bytes for each id to find those that occur twice, and 16 more per passage and per ranked
-//! title if a hot subset is chosen. An addition holds 32 bytes more for each id of the index.
+//! passages, and a table of 16 bytes for each id to find those that occur twice. If a hot subset is chosen, 24
+//! more per passage, and a table of 32 per ranked title. An addition holds 32 bytes more for each id of the
+//! index.
 //!
 //! Reads and writes block, so a build belongs on a runtime that serves nobody else.
 

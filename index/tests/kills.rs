@@ -1,4 +1,4 @@
-//! Builds in a process of their own: killed, without room, without leave to write.
+//! Builds in a process of their own: killed, measured, without room, without leave to write.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs::{self, Permissions};
@@ -7,12 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::site::{Site, Triples, files};
+use crate::site::{Site, Triples, files, line};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_index::Build;
 
-/// The build in the child: of `corpus.jsonl` in its working folder. Prints a line for each batch.
+/// The build in the child: of `corpus.jsonl` in its working folder. Prints a line for each batch, with what it has in
+/// memory by then.
 #[tokio::test]
 #[ignore = "a process that other tests start, and kill"]
 async fn child() {
@@ -22,7 +23,7 @@ async fn child() {
         ..Build::new("corpus.jsonl", "index")
     };
     let mut tell = |progress: spechop_index::Progress| {
-        writeln!(stdout(), "batch {}", progress.done).unwrap();
+        writeln!(stdout(), "batch {} {}", progress.done, memory_kib()).unwrap();
     };
     match build.run(&Triples::new("triples"), &mut tell).await {
         Ok(_) => writeln!(stdout(), "built").unwrap(),
@@ -32,6 +33,16 @@ async fn child() {
             writeln!(stdout(), "failed: {error}: {source}").unwrap();
         }
     }
+}
+
+/// What this process holds in memory, in KiB. A file that is mapped is none of it: the system takes that back as it
+/// likes. 0 where nobody tells.
+fn memory_kib() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let size = lines.find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = size.and_then(|size| size.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or_default()
 }
 
 /// The child, after a line of shell.
@@ -93,6 +104,32 @@ async fn a_build_that_is_killed_anywhere_comes_to_the_same_bytes() {
     assert!(killed > 0, "no build was killed before its end");
 }
 
+/// It grows with the batch, not with the corpus.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_corpus_ten_times_as_large_takes_no_more_memory() {
+    const TEXT_KIB: usize = 48;
+    let most_kib = |passages: usize| {
+        let site = Site::new();
+        let text = "a word. ".repeat(TEXT_KIB * 1024 / 8);
+        let lines = (0..passages).map(|n| line(&format!("p{n}"), &format!("{n}: {text}")));
+        fs::write(&site.build.corpus, lines.collect::<String>()).unwrap();
+        let output = start(site.dir.path(), "").output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("built"), "{told}");
+        let sizes = told.lines().filter_map(|line| {
+            let (_, size) = line.split_once("batch ")?.1.split_once(' ')?;
+            size.parse::<usize>().ok()
+        });
+        sizes.max().unwrap()
+    };
+    let [small, large] = [40, 400].map(most_kib);
+    assert!(small > 0, "the system tells");
+    // Half of what the other texts would take.
+    let spare = 360 * TEXT_KIB / 2;
+    assert!(large < small + spare, "{small} KiB, then {large} KiB");
+}
+
 #[tokio::test]
 async fn without_room_nothing_that_was_there_is_lost() {
     let site = Site::new();
@@ -118,24 +155,41 @@ async fn a_folder_that_nobody_may_write_to_is_an_error_with_its_name() {
     let site = Site::new();
     site.run(&Triples::new("triples")).await.unwrap();
     let before = files(&site.build.out);
-    fs::remove_file(site.path(".index.lock")).unwrap();
+    let lock = site.path(".index.lock");
+    fs::remove_file(&lock).unwrap();
     fs::write(
         &site.build.corpus,
         "{\"id\":\"a\",\"title\":\"\",\"text\":\"x\"}",
     )
     .unwrap();
+    let is_refused = |told: String| {
+        assert!(
+            told.contains("failed: creating ") && told.contains(".index.lock"),
+            "{told}"
+        );
+        assert_eq!(files(&site.build.out), before);
+    };
+    // Not even the superuser writes where a folder is.
+    fs::create_dir(&lock).unwrap();
+    is_refused(outcome(&mut start(site.dir.path(), "")));
+    fs::remove_dir(&lock).unwrap();
     let mode = |mode| fs::set_permissions(site.dir.path(), Permissions::from_mode(mode)).unwrap();
     mode(0o555);
     let probe = fs::write(site.path("probe"), "");
     let told = outcome(&mut start(site.dir.path(), ""));
     mode(0o755);
-    if probe.is_ok() {
-        // The superuser may write anywhere; there is nothing to see then.
-        return;
+    // The superuser may write anywhere.
+    if probe.is_err() {
+        is_refused(told);
     }
-    assert!(
-        told.contains("failed: creating ") && told.contains(".index.lock"),
-        "{told}"
-    );
-    assert_eq!(files(&site.build.out), before);
+}
+
+/// The kernel's own folder takes no file from anybody.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_that_takes_no_file_is_an_error_with_its_name() {
+    let mut site = Site::new();
+    site.build.out = "/proc/index".into();
+    let error = site.run(&Triples::new("triples")).await.unwrap_err();
+    assert_eq!(error.to_string(), "creating /proc/.index.lock failed");
 }

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -60,10 +61,7 @@ class Line:
         except OSError:
             pass
         for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            hang_up(end)
         # Each of the two copies closes the end that it reads.
         source.close()
 
@@ -72,13 +70,16 @@ class Line:
         self.cuts += 1
         ends, self._ends = self._ends, []
         for end in ends:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            hang_up(end)
 
     def close(self) -> None:
         self._listener.close()
+
+
+def hang_up(end: socket.socket) -> None:
+    # The other side may have done so already.
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
 
 
 def serve(methods: dict[str, "grpc.RpcMethodHandler[Any, Any]"]) -> tuple[grpc.Server, str]:

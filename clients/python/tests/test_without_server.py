@@ -39,7 +39,7 @@ def too_fast(retry_after: Duration) -> Status:
     return refusal
 
 
-def refusing(test: unittest.TestCase, retry_after: Duration) -> str:
+def refusing(test: unittest.TestCase, retry_after: Duration, has_refused: threading.Event | None = None) -> str:
     """The address of a server that loses whoever asks, and refuses whoever comes back for the first time."""
     refusals = iter([too_fast(retry_after)])
 
@@ -50,6 +50,8 @@ def refusing(test: unittest.TestCase, retry_after: Duration) -> str:
 
     def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
         for refusal in refusals:
+            if has_refused is not None:
+                has_refused.set()
             context.abort_with_status(rpc_status.to_status(refusal))
         yield wire.AskEvent(sequence=2, answer=wire.AskResponse(answer="so fact 1"))
 
@@ -88,12 +90,12 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
     def quiet(self) -> tuple[QuietServer, Line]:
         """A line that is cut twice while nothing is told, the second time when the question has lost its client for
         longer than it lingers, had nobody come back."""
-        server, line = self.line(3)
+        server, line = self.line(8)
 
         def cuts() -> None:
             # However long a busy machine takes to ask.
             server.asked.wait(60)
-            for pause in (0.3, 1.7):
+            for pause in (0.3, 4):
                 time.sleep(pause)
                 line.cut()
 
@@ -108,13 +110,13 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
     def test_whoever_has_come_back_is_not_lost_though_nothing_is_told(self) -> None:
         server, line = self.quiet()
         with SpecHop(line.address) as client:
-            events = list(client.stream(QUESTION, linger_ms=1000, timeout=60))
+            events = list(client.stream(QUESTION, linger_ms=3000, timeout=60))
         self.check_quiet(server, line, events)
 
     async def test_nor_is_it_with_asyncio(self) -> None:
         server, line = self.quiet()
         async with AsyncSpecHop(line.address) as client:
-            events = [event async for event in client.stream(QUESTION, linger_ms=1000, timeout=60)]
+            events = [event async for event in client.stream(QUESTION, linger_ms=3000, timeout=60)]
         self.check_quiet(server, line, events)
 
     def test_a_server_that_is_back_is_found_in_time(self) -> None:
@@ -208,22 +210,38 @@ class Closed(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0.5)
             await client.close()
             with self.subTest(address), self.assertRaises(SpecHopError) as caught:
-                await asyncio.wait_for(task, 5)
+                await asyncio.wait_for(task, 50)
             error = caught.exception
             self.assertEqual((error.code, error.question_id), (grpc.StatusCode.CANCELLED, "closed"))
 
     def test_so_does_one_that_waits_to_be_followed_again(self) -> None:
-        client = SpecHop(refusing(self, Duration(seconds=30)))
-        threading.Timer(0.5, client.close).start()
+        has_refused = threading.Event()
+        client = SpecHop(refusing(self, Duration(seconds=30), has_refused))
+
+        def close() -> None:
+            # However long a busy machine takes to ask, and then to wait.
+            has_refused.wait(60)
+            time.sleep(0.5)
+            client.close()
+
+        threading.Thread(target=close, daemon=True).start()
         with self.assertRaises(SpecHopError) as caught:
             list(client.stream(QUESTION, linger_ms=60_000))
         self.assertEqual((caught.exception.code, caught.exception.sequence), (grpc.StatusCode.CANCELLED, 1))
 
     async def test_and_with_asyncio(self) -> None:
-        client = AsyncSpecHop(refusing(self, Duration(seconds=30)))
-        asyncio.get_running_loop().call_later(0.5, lambda: asyncio.ensure_future(client.close()))
+        has_refused = threading.Event()
+        client = AsyncSpecHop(refusing(self, Duration(seconds=30), has_refused))
+
+        async def close() -> None:
+            await asyncio.to_thread(has_refused.wait, 60)
+            await asyncio.sleep(0.5)
+            await client.close()
+
+        closing = asyncio.create_task(close())
         with self.assertRaises(SpecHopError) as caught:
             [event async for event in client.stream(QUESTION, linger_ms=60_000)]
+        await closing
         self.assertEqual((caught.exception.code, caught.exception.sequence), (grpc.StatusCode.CANCELLED, 1))
 
     def check_closed(self, caught: Any) -> None:

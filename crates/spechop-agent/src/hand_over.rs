@@ -4,7 +4,7 @@ use spechop_types::{BranchId, Chance, Question};
 use tokio::time::Instant;
 
 use crate::search::Tab;
-use crate::{Agent, AgentError, Due, Report, Settings, Stopped, TraceEvent, TraceKind};
+use crate::{Agent, AgentError, Due, Journal, Report, Settings, Stopped, TraceEvent, TraceKind};
 
 impl Agent {
     /// Answers anew a question that another agent has answered, as `first` says, and that is hardly
@@ -46,10 +46,10 @@ impl Agent {
             });
         };
         let mut tab = Tab::of(&first, 1, settings, began);
+        let own_notes = |journal: &Journal| journal.further(before, Some(branches));
         let own = Settings {
             bill: tab.others.first().cloned(),
-            // Its calls would have the numbers of the first answer's.
-            journal: None,
+            journal: settings.journal.as_ref().map(own_notes),
             // The answer that is there is better than the beginning of another one.
             finish: None,
             budget,
@@ -64,8 +64,8 @@ impl Agent {
         let failed = match second {
             Some(Ok(mut report)) if report.stopped != Stopped::Budget => {
                 report.add_wasted(&Due::wasted(&first));
-                if let Some(journal) = &settings.journal {
-                    journal.give_up();
+                if let Some(journal) = &own.journal {
+                    journal.answers();
                 }
                 report.elapsed += before;
                 report.first_answer.at += before;

@@ -48,6 +48,7 @@ pub use report::{
     Calls, Cost, FirstAnswer, HopReport, ProviderChanges, Report, StageTimes, Stopped, Usage,
 };
 pub use settings::{
-    Bill, Calibration, Due, Finish, Hidden, Policy, Prices, Settings, StageLimits, Weighing, Width,
+    Bill, Due, Finish, Hidden, Policy, Prices, ReliabilityCurve, Settings, StageLimits, Weighing,
+    Width,
 };
 pub use trace::{TraceEvent, TraceKind};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Draft, Guess};
-use spechop_types::{BranchId, Chance, Observation, SubQuestion};
+use spechop_ports::Guess;
+use spechop_types::{BranchId, Chance, Draft, Observation, SubQuestion};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
 

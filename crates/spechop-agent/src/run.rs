@@ -41,8 +41,6 @@ pub(crate) struct Run<'a> {
     ledger: Ledger,
     /// When the last hop was committed; before the first one, when the question was taken up.
     committed_at: Instant,
-    /// How many calls have been launched.
-    launched: u64,
     /// Each with how many calls made it.
     provider_changes: ProviderChanges,
     /// Why the last failed stage failed.
@@ -77,7 +75,6 @@ impl<'a> Run<'a> {
             lookups: Few::new(),
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
-            launched: 0,
             provider_changes: ProviderChanges::default(),
             failure: None,
             is_answered: false,

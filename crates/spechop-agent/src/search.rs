@@ -22,7 +22,7 @@ use spechop_ports::Planner;
 use spechop_types::{BranchId, Budget, Chance, Question};
 use tokio::time::Instant;
 
-use crate::{Agent, AgentError, Bill, Due, Ports, Report, Settings, Stopped, TraceEvent};
+use crate::{Agent, AgentError, Bill, Due, Journal, Ports, Report, Settings, Stopped, TraceEvent};
 
 /// A plan whose readings are on average (geometrically) this likely to be right is not searched for better ones.
 const ENOUGH: f64 = 0.3;
@@ -41,8 +41,7 @@ impl Agent {
     /// wasted. They share what the first plan leaves of the question's budget; if that is too little, the first
     /// plan's answer is taken. If somebody wants the answer now, it is the first plan's.
     ///
-    /// The journal has the calls of the first plan alone. If another plan is chosen, its answer stands on none of
-    /// them, and its branches have higher numbers than those that they were made for.
+    /// The journal has the calls of all plans. Those of plans that the trace does not tell of are of no branch.
     ///
     /// # Errors
     ///
@@ -64,7 +63,12 @@ impl Agent {
                 return Err(error);
             }
         };
-        let mut chosen = Plan { report, heard };
+        let journal = settings.journal.clone();
+        let mut chosen = Plan {
+            report,
+            heard,
+            journal,
+        };
         let is_sure = chosen.sureness(question) >= ENOUGH.ln();
         let (further, rest) = chosen.affordable(further, settings.budget);
         let plans = u32::try_from(further.len()).unwrap_or(u32::MAX);
@@ -75,7 +79,8 @@ impl Agent {
             };
             let before = began.elapsed();
             let mut tab = Tab::of(&chosen.report, further.len(), settings, began);
-            let mut others = self.others(further, question, settings, &tab.others).await;
+            let others = self.others(further, question, settings, &tab.others, before);
+            let mut others = others.await;
             let mut changes = std::mem::take(&mut chosen.report.provider_changes);
             for (_, plan) in &mut others {
                 changes.extend(std::mem::take(&mut plan.report.provider_changes));
@@ -87,9 +92,6 @@ impl Agent {
             let mut dues = tab.pay();
             if let Some((at, better)) = better {
                 dues[at] = Due::wasted(&chosen.report);
-                if let Some(journal) = &settings.journal {
-                    journal.give_up();
-                }
                 chosen = better.behind(before, chosen.report.branches);
             }
             let report = &mut chosen.report;
@@ -102,14 +104,17 @@ impl Agent {
         Ok(chosen.report)
     }
 
-    /// The plans of the other planners that came to an end, by number. What any of them has cost is on its bill.
+    /// The plans of the other planners that came to an end, by number. They begin so long after the question. What
+    /// any of them has cost is on its bill.
     async fn others(
         &self,
         further: &[Arc<dyn Planner>],
         question: &Question,
         settings: &Settings,
         bills: &[Bill],
+        before: Duration,
     ) -> Vec<(usize, Plan)> {
+        let own_notes = |journal: &Journal| journal.further(before, None);
         let plans = further.iter().zip(bills).enumerate();
         let plans = plans.map(async |(at, (planner, bill))| {
             let agent = Self::new(Ports {
@@ -122,14 +127,20 @@ impl Agent {
             let settings = Settings {
                 bill: Some(bill.clone()),
                 finish: None,
-                journal: None,
+                journal: settings.journal.as_ref().map(own_notes),
                 ..settings.clone()
             };
             let mut heard = Vec::new();
             let hear = &mut |event| heard.push(event);
             let report = agent.answer(question, &settings, hear).await.ok()?;
             bill.set(Due::wasted(&report));
-            Some((at, Plan { report, heard }))
+            let journal = settings.journal;
+            let plan = Plan {
+                report,
+                heard,
+                journal,
+            };
+            Some((at, plan))
         });
         tokio::select! {
             biased;
@@ -144,12 +155,18 @@ struct Plan {
     report: Report,
     /// What happened on the way.
     heard: Vec<TraceEvent>,
+    /// Where its calls are noted.
+    journal: Option<Journal>,
 }
 
 impl Plan {
-    /// Of a plan that was begun so long after its question, which has had so many branches by then: its times
-    /// count from the question, and no branch has the number of one of those.
+    /// The chosen one, which was begun so long after its question, which has had so many branches by then: its
+    /// times count from the question, and no branch has the number of one of those.
     fn behind(mut self, before: Duration, branches: u32) -> Self {
+        if let Some(journal) = &self.journal {
+            journal.answers();
+            journal.told_alone(branches);
+        }
         self.report.first_answer.at += before;
         self.report.branches += branches;
         for event in &mut self.heard {

@@ -11,7 +11,7 @@ use spechop_types::{
     AnswerOptions, Budget, Chance, Effort, Money, Price, Stage, Tenant, TraceContext,
 };
 use spechop_verifier::Mode;
-pub use spechop_window::{Calibration, Hidden, Policy, Weighing, Width};
+pub use spechop_window::{Hidden, Policy, ReliabilityCurve, Weighing, Width};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, PlanRequest, PortError, ReadRequest, Speculator,
+    Call, DraftWriter, Guess, GuessRequest, PlanRequest, PortError, ReadRequest, Speculator,
 };
-use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{
+    BranchId, Chance, Draft, LookupId, Observation, Stage, Step, SubQuestion, Tokens,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use spechop_agent::{
     Agent, Journal, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind,
 };
-use spechop_ports::{Draft, DraftRequest, Drafter, Wishes};
+use spechop_ports::{DraftRequest, Drafter, Wishes};
 use spechop_testkit::ScriptedPorts;
-use spechop_types::{Budget, Chance, Hop, Question, SubQuestion, Tenant};
+use spechop_types::{Budget, Chance, Draft, Hop, Question, SubQuestion, Tenant};
 
 /// Drafts what it was told to, for each hop.
 struct Told {

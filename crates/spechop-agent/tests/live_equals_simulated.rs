@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use crate::traces::{Drawn, NO_GUESS, live, simulate};
 use proptest::prelude::*;
-use spechop_agent::{Calibration, Hidden, Policy, TraceKind, Weighing, Width};
+use spechop_agent::{Hidden, Policy, ReliabilityCurve, TraceKind, Weighing, Width};
 use spechop_sim::{Rules, What};
 use spechop_types::Chance;
 
@@ -57,7 +57,7 @@ fn policies() -> impl Strategy<Value = Policy> {
         proptest::collection::vec(steps, 0..4),
     )
         .prop_map(|(said, price_ms, steps)| Weighing {
-            calibration: Calibration::through(said),
+            calibration: ReliabilityCurve::through(said),
             price_ms,
             hidden: Hidden::from_steps(steps),
         });

@@ -7,12 +7,13 @@ use spechop_ports::Faults;
 use super::keys::Keys;
 
 /// The ports that can have faults.
-const PORTS: [&str; 5] = [
+const PORTS: [&str; 6] = [
     "planner",
     "retriever",
     "reader",
     "speculator",
     "draft_writer",
+    "rewriter",
 ];
 
 /// Ports that have faults on purpose, for tests and drills.
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(read("0.0.0.0:1", "seed = 4\nlate_ms = 5").unwrap(), None);
         let all = read("127.0.0.1:1", "error = 0.25\noff_ms = 500");
         let all = all.unwrap().unwrap();
-        assert_eq!((all.faults.error, all.ports.len()), (0.25, 5));
+        assert_eq!((all.faults.error, all.ports.len()), (0.25, PORTS.len()));
         assert_eq!(all.faults.off, Duration::from_millis(500));
         // In floating point, a little more than 1.
         let whole = "error = 0.05\nhang = 0.55\ngarbage = 0.3\ndisconnect = 0.1";

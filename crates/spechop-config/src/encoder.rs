@@ -1,16 +1,21 @@
 //! Where the text encoder runs, in this process or behind HTTP.
 
-use std::path::Path;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use spechop_ports::physical_cores;
 use spechop_web::{EmbeddingForm, HttpEncoderOptions};
 
 use super::keys::Keys;
 use super::models::api_key;
-use super::read::{chosen_encoder, must_be_pulled};
+use super::read::must_be_pulled;
 use super::target::must_be_usable;
 use super::{Encoder, EncoderKind};
 use crate::Env;
+
+/// The encoder of a data folder in which none was chosen.
+const ENCODER: &str = "e5-small-v2-int8";
 
 pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
     let models = data.join("models");
@@ -22,13 +27,21 @@ pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
     let form = keys.one_of("encoder.kind", &forms).flatten();
     // Every key is read whatever the kind, so that a variable can switch between them.
     let dir = keys.path("encoder.dir");
-    let dir = dir.unwrap_or_else(|| models.join(chosen_encoder(&models)));
     let threads = keys.count_if("encoder.threads");
     let http = http(keys, env, form);
     let kind = match http {
         Some(options) => EncoderKind::Http(Box::new(options)),
         None => {
-            must_be_pulled(keys, "encoder.dir", &dir, "encoder");
+            let dir = match dir.map_or_else(|| chosen(&models), Ok) {
+                Ok(dir) => {
+                    must_be_pulled(keys, "encoder.dir", &dir, "encoder");
+                    dir
+                }
+                Err(problem) => {
+                    keys.mistake("encoder.dir", problem);
+                    models.join(ENCODER)
+                }
+            };
             EncoderKind::Onnx {
                 dir,
                 threads: threads.unwrap_or_else(physical_cores),
@@ -42,6 +55,21 @@ pub(super) fn encoder(keys: &mut Keys<'_>, data: &Path, env: &Env) -> Encoder {
         queries_kept,
         runtime_library: library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so")),
     }
+}
+
+/// `spechop models pull encoder` notes in a small file which encoder it came to. A choice that cannot be read is
+/// a choice: with another encoder, no index would fit.
+fn chosen(models: &Path) -> Result<PathBuf, String> {
+    let note = models.join("default-encoder");
+    let name = match fs::read_to_string(&note) {
+        Ok(name) => name,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(format!("cannot read {}: {error}", note.display())),
+    };
+    Ok(models.join(match name.trim() {
+        "" => ENCODER,
+        name => name,
+    }))
 }
 
 fn http(keys: &mut Keys<'_>, env: &Env, form: Option<EmbeddingForm>) -> Option<HttpEncoderOptions> {

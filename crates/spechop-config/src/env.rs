@@ -40,6 +40,10 @@ impl Env {
     /// # Errors
     ///
     /// One of ours that is not UTF-8: it was meant to say something.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
     pub fn read() -> Result<Self, EnvError> {
         Self::of(std::env::vars_os())
     }

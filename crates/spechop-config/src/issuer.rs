@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spechop_web::Endpoint;
+use spechop_web::HttpEndpoint;
 
 use super::KeySet;
 
@@ -60,11 +60,11 @@ impl KeySource {
     }
 
     /// How the keys at this URL are asked for.
-    pub fn endpoint(url: &str) -> Endpoint {
-        Endpoint {
+    pub fn endpoint(url: &str) -> HttpEndpoint {
+        HttpEndpoint {
             time_limit: PATIENCE,
             body_bytes_max: KEYS_BYTES_MAX,
-            ..Endpoint::new("the token issuer", url)
+            ..HttpEndpoint::new("the token issuer", url)
         }
     }
 }

@@ -50,7 +50,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_llm::{ChatEndpoint, LocalModelOptions, PromptStyle};
 use spechop_sched::{Eligibility, Limits as Lanes, Millicores};
 use spechop_theory::TunerOptions;
 use spechop_types::Chance;
@@ -67,7 +67,7 @@ pub use mistake::{Mistake, Source};
 pub use observing::{Audit, Otlp};
 pub use print::{example, reference};
 pub use public_url::PublicUrl;
-pub use qdrant::{Qdrant, SharedMemory};
+pub use qdrant::{MemoryCollection, Qdrant};
 pub use questions::{Free, Questions};
 pub use read::{Written, default_index_dir, served_index_dir};
 pub use reload::{Effective, Reread};
@@ -337,7 +337,7 @@ pub enum Engine {
     /// In this process.
     Local(LocalModelOptions),
     /// Behind an OpenAI-compatible endpoint; the key comes from the variable that the operator named.
-    OpenAi(Endpoint),
+    OpenAi(ChatEndpoint),
 }
 
 impl Reader {
@@ -385,7 +385,7 @@ pub struct Speculator {
     /// What is remembered of verified look-ups.
     pub memory: Memory,
     /// Several speculators asked together.
-    pub cascade: Cascade,
+    pub cascade: CascadeOptions,
 }
 
 /// The memory of verified look-ups.
@@ -398,12 +398,12 @@ pub struct Memory {
     /// The file in which it survives a restart; `None` for nowhere.
     pub file: Option<PathBuf>,
     /// The collection of Qdrant in which it lives instead, shared by all servers that name it.
-    pub shared: Option<SharedMemory>,
+    pub shared: Option<MemoryCollection>,
 }
 
 /// Speculators that are asked together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cascade {
+pub struct CascadeOptions {
     /// Which ones.
     pub members: Vec<SpeculatorKind>,
     /// A guess of at least this chance goes ahead at once.

@@ -1,7 +1,7 @@
 //! A tool of an MCP server as the target (`[target.mcp]`).
 
 use spechop_mcp::{Ahead, Arguments, Form, McpOptions, Path, Program, Server, Shape};
-use spechop_web::Endpoint;
+use spechop_web::HttpEndpoint;
 
 use super::keys::Keys;
 use super::models::api_key;
@@ -48,7 +48,7 @@ fn server(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Server {
         );
     }
     if let Some(url) = url {
-        let mut endpoint = Endpoint::new("mcp", url);
+        let mut endpoint = HttpEndpoint::new("mcp", url);
         if is_used {
             endpoint.key =
                 variable.and_then(|name| api_key(keys, "target.mcp.api_key_env", &name, env));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use spechop_llm::{Endpoint, LocalModelOptions, PromptStyle};
+use spechop_llm::{ChatEndpoint, LocalModelOptions, PromptStyle};
 use spechop_ports::physical_cores;
 
 use super::keys::Keys;
@@ -176,7 +176,7 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
             }
             let has_url = base_url.is_some();
             let mut endpoint =
-                Endpoint::new(base_url.unwrap_or_default(), name.unwrap_or_default());
+                ChatEndpoint::new(base_url.unwrap_or_default(), name.unwrap_or_default());
             endpoint.key = variable.and_then(|name| api_key(keys, &key("api_key_env"), &name, env));
             endpoint.reasoning_effort = reasoning_effort;
             endpoint.opens_thoughts = opens_thoughts;

@@ -23,7 +23,7 @@ pub struct Qdrant {
 
 /// A collection in which servers share what they have verified.
 #[derive(Clone, Debug)]
-pub struct SharedMemory {
+pub struct MemoryCollection {
     /// The servers of `[qdrant]`, asked with less patience: a guess that comes late is of no use.
     pub cluster: ClusterOptions,
     /// The name of the collection. It is made if there is none.
@@ -39,7 +39,7 @@ pub(super) fn shared_memory(
     keys: &mut Keys<'_>,
     env: &Env,
     target: &Target,
-) -> Option<SharedMemory> {
+) -> Option<MemoryCollection> {
     let collection = keys.text("speculator.memory_collection")?;
     let cluster = match target {
         // It has been checked.
@@ -55,7 +55,7 @@ pub(super) fn shared_memory(
             qdrant(keys, env, true).cluster
         }
     };
-    Some(SharedMemory {
+    Some(MemoryCollection {
         cluster: ClusterOptions {
             time_limit: cluster.time_limit.min(GUESS_TIME),
             total: cluster.total.min(GUESS_TOTAL),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// The memory that a file describes.
-    fn shared(text: &str, target: &Target) -> Result<Option<SharedMemory>, Vec<String>> {
+    fn shared(text: &str, target: &Target) -> Result<Option<MemoryCollection>, Vec<String>> {
         Keys::meaning(text, &[], |keys, env| {
             qdrant(keys, env, false);
             shared_memory(keys, env, target)

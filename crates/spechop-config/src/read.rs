@@ -24,9 +24,6 @@ use super::{
 };
 use crate::Env;
 
-/// The encoder of a data folder in which none was chosen.
-const ENCODER: &str = "e5-small-v2-int8";
-
 /// What the operator wrote. Nothing is checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
@@ -290,15 +287,6 @@ fn transport(keys: &mut Keys<'_>, unread: Duration) -> Transport {
         request_burst: rate,
         ..usual
     }
-}
-
-/// `spechop models pull encoder` notes in a small file which encoder it came to.
-pub(super) fn chosen_encoder(models: &Path) -> String {
-    std::fs::read_to_string(models.join("default-encoder"))
-        .ok()
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| ENCODER.to_owned())
 }
 
 fn injected_latency(keys: &mut Keys<'_>) -> Option<InjectedLatency> {

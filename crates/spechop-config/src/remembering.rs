@@ -5,15 +5,15 @@ use std::path::Path;
 use spechop_types::Chance;
 
 use super::keys::Keys;
-use super::{Cascade, Memory, SharedMemory, SpeculatorKind};
+use super::{CascadeOptions, Memory, MemoryCollection, SpeculatorKind};
 
 /// Which speculators are asked together; `can` tells of those that there are.
-pub(super) fn cascade(keys: &mut Keys<'_>, can: impl Fn(SpeculatorKind) -> bool) -> Cascade {
+pub(super) fn cascade(keys: &mut Keys<'_>, can: impl Fn(SpeculatorKind) -> bool) -> CascadeOptions {
     let key = "speculator.cascade";
     let names = keys.list(key).unwrap_or_default();
     let members = named(keys, key, &names, can);
     let confident = keys.number("speculator.cascade_confidence");
-    Cascade {
+    CascadeOptions {
         members,
         confident: confident.map_or(Chance::EVEN, Chance::of),
     }
@@ -66,8 +66,8 @@ fn named(
 pub(super) fn memory(
     keys: &mut Keys<'_>,
     default: SpeculatorKind,
-    cascade: &Cascade,
-    shared: Option<SharedMemory>,
+    cascade: &CascadeOptions,
+    shared: Option<MemoryCollection>,
     state_dir: &Path,
 ) -> Memory {
     let is_used = match default {

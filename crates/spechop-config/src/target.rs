@@ -11,7 +11,7 @@ use spechop_mcp::McpOptions;
 use spechop_sched::{Limits, Rate};
 use spechop_web::page::PageOptions;
 use spechop_web::search::{BreakerOptions, EngineKind, SearchEngine};
-use spechop_web::{CacheOptions, Endpoint, HttpRetrieverOptions, Proxy, WebOptions};
+use spechop_web::{CacheOptions, HttpEndpoint, HttpRetrieverOptions, Proxy, WebRetrieverOptions};
 
 use super::Scheduler;
 use super::keys::Keys;
@@ -59,7 +59,7 @@ impl Target {
             Self::Index => "index".to_owned(),
             Self::Web(web) => {
                 let engines = web.providers.iter().map(|provider| {
-                    let Endpoint { name, base_url, .. } = &provider.engine.endpoint;
+                    let HttpEndpoint { name, base_url, .. } = &provider.engine.endpoint;
                     format!("{name} {base_url}")
                 });
                 format!("web {}", engines.collect::<Vec<_>>().join(", "))
@@ -79,7 +79,7 @@ pub struct Web {
     /// When a provider is left alone.
     pub breaker: BreakerOptions,
     /// How results become passages.
-    pub options: WebOptions,
+    pub options: WebRetrieverOptions,
     /// How pages are fetched.
     pub pages: PageOptions,
     /// How long results and pages are kept.
@@ -154,7 +154,7 @@ fn http(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> HttpRetrieverOptions {
 }
 
 /// What no request can be sent to, or with, is told when the configuration is read, and not when the server opens.
-pub(super) fn must_be_usable(keys: &mut Keys<'_>, section: &str, endpoint: &Endpoint) {
+pub(super) fn must_be_usable(keys: &mut Keys<'_>, section: &str, endpoint: &HttpEndpoint) {
     for (key, checked) in [
         ("url", endpoint.check_url()),
         ("api_key_env", endpoint.check_key()),
@@ -192,7 +192,7 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
             ..breaker(keys)
         },
         providers,
-        options: WebOptions {
+        options: WebRetrieverOptions {
             results: keys.count("web.results"),
             ranked: keys.count("web.ranked"),
             rank_time: keys.millis("web.rank_ms_max"),

@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::{Mutex, MutexGuard};
-use spechop_ports::{Draft, DraftRequest, Drafter};
-use spechop_types::{Chance, Hop, Observation, Owned, OwnedCache, Question, SubQuestion, Tenant};
+use spechop_ports::{DraftRequest, Drafter};
+use spechop_types::{
+    Chance, Draft, Hop, Observation, Owned, OwnedCache, Question, SubQuestion, Tenant,
+};
 
 use crate::outline::outline;
-use crate::own::{Learnt, LearntBy, Lesson, Own};
+use crate::own::{LearntBy, LearntPatterns, Lesson, Own};
 use crate::patterns::{Known, Patterns, best, chance};
 use crate::step::Asked;
 use crate::{HOPS_MAX, Lookup, PatternError, Trajectory};
@@ -162,13 +164,13 @@ impl PatternDrafter {
     }
 
     /// All that has been learnt, to be kept over a restart.
-    pub fn learnt(&self) -> Learnt {
+    pub fn learnt(&self) -> LearntPatterns {
         let own = self.own.lock();
         let tenants = own.iter().map(|(key, own)| LearntBy {
             tenant: key.tenant.clone(),
             own: own.clone(),
         });
-        Learnt {
+        LearntPatterns {
             tenants: tenants.collect(),
         }
     }
@@ -178,7 +180,7 @@ impl PatternDrafter {
     /// # Errors
     ///
     /// Patterns whose slots nothing fills: then nothing is taken over.
-    pub fn restore(&self, learnt: Learnt) -> Result<(), PatternError> {
+    pub fn restore(&self, learnt: LearntPatterns) -> Result<(), PatternError> {
         let checked = learnt.tenants.into_iter().map(|by| {
             let own = by.own.checked()?;
             Ok((Owned::new(&by.tenant, ()), own))

@@ -29,7 +29,7 @@ pub use check::{Score, Segment, check, segments, trajectories};
 pub use drafter::{PatternDrafter, Taught};
 pub use form::{Form, InvalidForm};
 pub use mine::{MineError, MineOptions, Mined, Report, mine};
-pub use own::{Learnt, Lesson};
+pub use own::{LearntPatterns, Lesson};
 pub use patterns::{PatternRow, Patterns};
 pub use read::{ReadError, Traces, read_bundle, read_trajectories};
 pub use sealed::{FORMAT, PatternError};

@@ -34,12 +34,12 @@ const RECORD_START: f64 = 8.0;
 /// Its forms can hold names that could not be told from words, so each tenant's are for it alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Learnt {
+pub struct LearntPatterns {
     /// The tenant that has asked longest ago first.
     pub(crate) tenants: Vec<LearntBy>,
 }
 
-impl Learnt {
+impl LearntPatterns {
     /// What of it takes at most so many bytes as indented JSON. The patterns of the tenant that has asked
     /// longest ago are left out first, and of one tenant those that were used longest ago.
     #[must_use]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use spechop_draft::{
-    DRAFT_BYTES_MAX, Learnt, Lookup, MineOptions, PatternDrafter, Patterns, Trajectory, mine,
+    DRAFT_BYTES_MAX, LearntPatterns, Lookup, MineOptions, PatternDrafter, Patterns, Trajectory,
+    mine,
 };
 use spechop_ports::{DraftRequest, Drafter, KnownHop};
 use spechop_types::{CommitKind, Hop, Observation, Question, SubQuestion, Tenant};
@@ -267,7 +268,7 @@ fn what_is_kept_fits_into_a_file() {
         }
     }
     let all = drafter.learnt();
-    let written = |learnt: &Learnt| {
+    let written = |learnt: &LearntPatterns| {
         let file =
             serde_json::json!({ "crc32": u32::MAX, "content": { "format": 1, "learnt": learnt } });
         serde_json::to_vec_pretty(&file).unwrap().len()
@@ -372,7 +373,7 @@ fn a_damaged_memory_is_refused_whole() {
             "steps":{{"asks":[{{"form":"{ask}","times":1}}]}}}}]}}}}]}}"#
         )
     };
-    let read = |json: &str| serde_json::from_str::<Learnt>(json);
+    let read = |json: &str| serde_json::from_str::<LearntPatterns>(json);
     let drafter = drafter();
     drafter
         .restore(read(&own("who is {q1}?", "name {q1}")).unwrap())

@@ -26,7 +26,7 @@ pub use encoder::{EncoderOptions, OnnxEncoder};
 pub use encoding::Counts;
 pub use error::OpenError;
 pub use reader::{
-    Calibration, READER_RECIPE_FILE, ReaderCounts, ReaderOptions, ReaderRecipe, Room, Scored,
+    PlattScaling, READER_RECIPE_FILE, ReaderCounts, ReaderOptions, ReaderRecipe, Room, Scored,
     ScoredAnswer, Space, SpanReader, reader_threads,
 };
 pub use recipe::{Pooling, RECIPE_FILE, Recipe};

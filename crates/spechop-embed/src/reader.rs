@@ -25,7 +25,7 @@ use self::model::Model;
 use self::pairs::PairCutter;
 pub use self::reading::ReaderCounts;
 use self::reading::Readings;
-pub use self::recipe::{Calibration, READER_RECIPE_FILE, ReaderRecipe};
+pub use self::recipe::{PlattScaling, READER_RECIPE_FILE, ReaderRecipe};
 use self::work::{Wanted, Work};
 use crate::OpenError;
 use crate::text::off_the_runtime;

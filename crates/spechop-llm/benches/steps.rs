@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use spechop_llm::{LocalModel, LocalModelOptions, StepPlanner};
-use spechop_ports::{Call, Draft, KnownHop, PlanRequest, Planner};
-use spechop_types::{Chance, Question, Step, SubQuestion};
+use spechop_ports::{Call, KnownHop, PlanRequest, Planner};
+use spechop_types::{Chance, Draft, Question, Step, SubQuestion};
 use tokio::time::Instant;
 
 const QUESTIONS: &[(&str, &[(&str, &str)])] = &[

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner,
-    PortError, ReadRequest, Reader, Reading, Speculator, WrittenDraft,
+    Call, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError,
+    ReadRequest, Reader, Reading, Sparingly, Speculator, WrittenDraft,
 };
-use spechop_types::{Chance, Step, Tokens};
+use spechop_types::{Chance, Draft, Step, Tokens};
 
 use crate::prompt::{self, Flaw, PromptStyle, ReadLimits};
 use crate::steps::fallback;
@@ -28,6 +28,7 @@ pub struct LlmReader {
     model: Arc<dyn TextModel>,
     style: PromptStyle,
     limits: ReadLimits,
+    warnings: Arc<Sparingly>,
 }
 
 /// Guesses a sub-answer from the model's memory.
@@ -77,6 +78,7 @@ impl LlmReader {
             model,
             style,
             limits,
+            warnings: Arc::default(),
         }
     }
 }
@@ -161,6 +163,9 @@ const FILTERED: [&str; 4] = [
     "content filter",
 ];
 
+/// The warning that one of them has refused a passage.
+const FILTERED_WARNING: &str = "leaving a passage out for a filter";
+
 /// Most passages that are left out in turn, one at a time, for a filter's sake.
 const LEFT_OUT_MAX: usize = 8;
 
@@ -225,7 +230,9 @@ impl Reader for LlmReader {
             let Some(at) = left_out.next() else {
                 return Err(error);
             };
-            tracing::warn!(%error, "leaving a passage out for a filter");
+            if let Some(left_out) = self.warnings.turn(FILTERED_WARNING) {
+                tracing::warn!(%error, left_out, "{FILTERED_WARNING}");
+            }
             tried = request.clone();
             tried.passages.remove(at);
         }

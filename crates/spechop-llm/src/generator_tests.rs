@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use spechop_ports::{Fallback, Lane, contract};
 use spechop_testkit::passage;
 use spechop_types::SubQuestion;
+use tokio::time::advance;
 
 use super::*;
 use crate::scripted::{Narrow, Scripted, plan_request, prompt_bytes, scripted, scripted_ends};
@@ -272,7 +274,7 @@ async fn long_hops_are_answered_from_unless_another_planner_has_room_for_them() 
 }
 
 /// It does not say at which.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_passage_that_a_filter_refuses_is_left_out() {
     struct Filtered(AtomicU32);
     #[async_trait]
@@ -317,6 +319,11 @@ async fn a_passage_that_a_filter_refuses_is_left_out() {
             Err(error) => panic!("{error}"),
         }
         assert_eq!(model.0.load(Relaxed), calls, "{passages:?}");
+        // The first of them is told of; the others wait for the next line.
+        advance(Duration::from_secs(1)).await;
+        let left_out = u64::from(calls).saturating_sub(2);
+        let next = reader.warnings.turn(FILTERED_WARNING);
+        assert_eq!(next, Some(left_out), "{passages:?}");
     }
 }
 

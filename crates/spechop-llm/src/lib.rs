@@ -18,11 +18,11 @@ mod stop;
 mod thoughts;
 
 pub use generator::{LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator};
-pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError};
+pub use local::{LocalModel, LocalModelOptions, LocalStats, OpenError, Tools};
 pub use model::{
     Chat, End, Generated, Generation, Message, Prompt, Role, Text, TextDraft, TextModel,
 };
-pub use openai::{Endpoint, InvalidEndpoint, OpenAiModel, TimeLimits};
+pub use openai::{ChatEndpoint, InvalidChatEndpoint, OpenAiModel, TimeLimits};
 pub use prompt::{PromptStyle, ReadLimits};
 pub use rewriter::LlmRewriter;
 pub use steps::StepPlanner;

@@ -37,8 +37,8 @@ use async_trait::async_trait;
 use llama_cpp_2::LogOptions;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
-use spechop_ports::{Call, PortError, Vitals, physical_cores};
-use spechop_types::Activity;
+use spechop_ports::{Call, PortError, ToolOutputs, Vitals, physical_cores};
+use spechop_types::{Activity, SubQuestion};
 use tokio::sync::oneshot;
 
 pub use self::error::OpenError;
@@ -93,8 +93,23 @@ pub struct LocalModelOptions {
     pub drafts: Option<bool>,
     /// Generations that may wait; the least urgent one beyond is turned away.
     pub waiting_max: usize,
+    /// Whom it asks, when a text ends, whether the question goes on at once. `None`: nobody.
+    pub tools: Option<Tools>,
     /// Hears of it if a thread of the model ends for good.
     pub vitals: Vitals,
+}
+
+/// Outputs of tools that may be at hand, and how a text of the model asks for one.
+///
+/// If the output of a sub-question is at hand when the sub-question ends, its question goes on at once. Its
+/// sequence then stays where it is for as long as there is another place for everybody else, and its next prompt
+/// only adds what is new. No text changes by that.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// Says what is at hand. It is asked on the model's threads.
+    pub outputs: Arc<dyn ToolOutputs>,
+    /// What will be looked up, if a text that ended with its stop text asks for something.
+    pub asked: fn(&str) -> Option<SubQuestion>,
 }
 
 impl LocalModelOptions {
@@ -116,6 +131,7 @@ impl LocalModelOptions {
             kept_prompts: 3,
             drafts: None,
             waiting_max: 256,
+            tools: None,
             vitals: Vitals::default(),
         }
     }
@@ -357,6 +373,7 @@ fn prepare<'model>(
         is_batch_invariant,
         queue: Arc::clone(&shared.queue),
         kept: Arc::clone(&kept),
+        tools: options.tools.clone(),
         counters: Arc::clone(&shared.counters),
     };
     Ok(contexts.into_iter().enumerate().map(parts).collect())

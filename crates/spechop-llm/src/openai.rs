@@ -12,8 +12,8 @@
 //! the count is waited for, though not for long.
 
 mod config;
-mod dialect;
 mod failures;
+mod request_form;
 mod said;
 mod sse;
 mod wire;
@@ -32,12 +32,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Chat, Generated, Generation, Prompt, TextModel};
-use dialect::{Dialect, Spoken, THOUGHT_TOKENS_MAX};
+use request_form::{RequestForm, Spoken, THOUGHT_TOKENS_MAX};
 use said::{Heard, Said};
 use sse::Events;
 use wire::{Chunk, Request};
 
-pub use config::{Endpoint, InvalidEndpoint, TimeLimits};
+pub use config::{ChatEndpoint, InvalidChatEndpoint, TimeLimits};
 
 /// Most bytes of an error body, or of an answer that is not streamed.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -74,10 +74,10 @@ pub struct OpenAiModel {
 
 impl OpenAiModel {
     /// Checks the endpoint's description; connects to nothing yet.
-    pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+    pub fn new(endpoint: &ChatEndpoint) -> Result<Self, InvalidChatEndpoint> {
         let url = endpoint.chat_url()?;
         if endpoint.model.trim().is_empty() {
-            return Err(InvalidEndpoint::NoModel);
+            return Err(InvalidChatEndpoint::NoModel);
         }
         let mut headers = HeaderMap::new();
         if let Some(authorization) = endpoint.authorization()? {
@@ -108,7 +108,7 @@ impl OpenAiModel {
                 tracing::warn!(host, "the key of this endpoint travels unencrypted");
             }
         }
-        let client = client.build().map_err(InvalidEndpoint::Client)?;
+        let client = client.build().map_err(InvalidChatEndpoint::Client)?;
         Ok(Self {
             client,
             name: named(&endpoint.model, &url),
@@ -131,8 +131,8 @@ impl OpenAiModel {
     }
 
     /// What goes with the request as expected, if anything does.
-    fn predicted<'a>(&self, generation: &'a Generation, dialect: Dialect) -> Option<&'a str> {
-        let sends = self.predicted_output && dialect.takes_prediction();
+    fn predicted<'a>(&self, generation: &'a Generation, form: RequestForm) -> Option<&'a str> {
+        let sends = self.predicted_output && form.takes_prediction();
         generation
             .drafts
             .first()
@@ -150,19 +150,19 @@ impl OpenAiModel {
         deadline: Instant,
         half: &mut Option<Generated>,
     ) -> Result<Generated, PortError> {
-        let mut dialect = self.spoken.get();
+        let mut form = self.spoken.get();
         loop {
-            let asked = self.ask(call, chat, generation, dialect, deadline).await;
+            let asked = self.ask(call, chat, generation, form, deadline).await;
             let next = match &asked {
                 Ok(heard) => {
                     if heard.opens_thoughts == Some(true) {
-                        dialect = dialect.with_opened_thoughts();
+                        form = form.with_opened_thoughts();
                     }
-                    dialect.with_thoughts().filter(|_| heard.lacks_room)
+                    form.with_thoughts().filter(|_| heard.lacks_room)
                 }
                 Err(PortError::Refused { detail, .. }) => {
-                    let predicted = self.predicted(generation, dialect).is_some();
-                    dialect.after(detail, predicted)
+                    let predicted = self.predicted(generation, form).is_some();
+                    form.after(detail, predicted)
                 }
                 Err(_) => None,
             };
@@ -171,9 +171,9 @@ impl OpenAiModel {
                 if heard.opens_thoughts == Some(false) {
                     self.spoken.forget_opened_thoughts(&self.name);
                     // Room for thoughts that it seemed to need rests on the same mistake.
-                    dialect = dialect.without_thoughts();
+                    form = form.without_thoughts();
                 }
-                self.spoken.learn(dialect, &self.name);
+                self.spoken.learn(form, &self.name);
                 let is_lost = heard.lacks_room && heard.shows_thoughts;
                 return match is_blank(&heard) {
                     true if heard.is_filtered => Err(self.filtered()),
@@ -181,7 +181,7 @@ impl OpenAiModel {
                     _ => Ok(heard.generated),
                 };
             };
-            dialect = next;
+            form = next;
             if let Ok(heard) = asked
                 && !is_blank(&heard)
             {
@@ -196,18 +196,18 @@ impl OpenAiModel {
         call: &Call,
         chat: &Chat,
         generation: &Generation,
-        dialect: Dialect,
+        form: RequestForm,
         deadline: Instant,
     ) -> Result<Heard, PortError> {
-        let request = Request::new(&self.model, chat, generation, dialect)
+        let request = Request::new(&self.model, chat, generation, form)
             .thinking(self.reasoning_effort.as_deref())
-            .predicting(self.predicted(generation, dialect));
+            .predicting(self.predicted(generation, form));
         let body = serde_json::to_vec(&request)
             .map_err(|error| PortError::unavailable(&self.name, error))?;
         // Nothing of a broken attempt has reached the caller, so that a retry cannot be seen; and
         // greedy decoding would say the same again.
         retry(&self.retries, call, deadline, || {
-            self.attempt(call, generation, dialect, body.clone())
+            self.attempt(call, generation, form, body.clone())
         })
         .await
     }
@@ -217,12 +217,12 @@ impl OpenAiModel {
         &self,
         call: &Call,
         generation: &Generation,
-        dialect: Dialect,
+        form: RequestForm,
         body: Vec<u8>,
     ) -> Result<Heard, FailedAttempt> {
         const JSON: &str = "application/json";
         let _permit = self.permit().await;
-        let accepted = match dialect.streams() {
+        let accepted = match form.streams() {
             true => EVENT_STREAM,
             false => JSON,
         };
@@ -235,7 +235,7 @@ impl OpenAiModel {
         for (name, value) in call.trace_headers() {
             request = request.header(name, value);
         }
-        let silence = self.silence(dialect, false);
+        let silence = self.silence(form, false);
         let response = timeout(silence, request.send())
             .await
             .map_err(|_| self.silent(silence))?
@@ -247,20 +247,19 @@ impl OpenAiModel {
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
-            .is_some_and(|kind| kind.starts_with(EVENT_STREAM));
+            .is_some_and(|kind| kind.to_ascii_lowercase().starts_with(EVENT_STREAM));
         let metered = Metered::new(call);
         if streams {
-            self.follow(generation, dialect, metered, response).await
+            self.follow(generation, form, metered, response).await
         } else {
-            self.take_whole(generation, dialect, metered, response)
-                .await
+            self.take_whole(generation, form, metered, response).await
         }
     }
 
     /// How long the server may be silent now. A model that thinks may do so before it `has_begun` to send
     /// anything, for as long as the call may last. So may one whose answer comes whole.
-    fn silence(&self, dialect: Dialect, has_begun: bool) -> Duration {
-        match (dialect.thinks() || !dialect.streams()) && !has_begun {
+    fn silence(&self, form: RequestForm, has_begun: bool) -> Duration {
+        match (form.thinks() || !form.streams()) && !has_begun {
             true => self.limits.total,
             false => self.limits.silence,
         }
@@ -270,11 +269,11 @@ impl OpenAiModel {
     async fn follow(
         &self,
         generation: &Generation,
-        dialect: Dialect,
+        form: RequestForm,
         mut metered: Metered,
         mut response: Response,
     ) -> Result<Heard, FailedAttempt> {
-        let thoughts = match dialect.thinks() {
+        let thoughts = match form.thinks() {
             true => THOUGHT_TOKENS_MAX,
             false => 0,
         };
@@ -282,9 +281,9 @@ impl OpenAiModel {
         let bytes_max = STREAM_BYTES_BASE + tokens_max.saturating_mul(STREAM_BYTES_PER_TOKEN_MAX);
         let mut bytes = 0;
         let mut events = Events::default();
-        let mut said = Said::new(dialect);
+        let mut said = Said::new(form);
         loop {
-            let silence = self.silence(dialect, said.has_begun());
+            let silence = self.silence(form, said.has_begun());
             let piece = match self.next_piece(&mut response, silence).await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
@@ -323,7 +322,7 @@ impl OpenAiModel {
                 metered.tell(said.known(generation));
                 if is_over {
                     // Thoughts that are not sent may be most of what it costs.
-                    if dialect.limits_completion() {
+                    if form.limits_completion() {
                         let counted = self.count(&mut response, &mut events, &mut said);
                         let _ = timeout(COUNT_WAIT, counted).await;
                         metered.tell(said.known(generation));
@@ -340,15 +339,19 @@ impl OpenAiModel {
     /// Reads on until the server's count, which comes last, and takes nothing else in.
     async fn count(&self, response: &mut Response, events: &mut Events, said: &mut Said) {
         loop {
-            while let Ok(Some(data)) = events.next() {
-                let chunk = self.parse(data.as_bytes());
-                if data.trim() == "[DONE]" || chunk.is_ok_and(|chunk| said.count(&chunk)) {
-                    return;
+            match events.next() {
+                Ok(Some(data)) => {
+                    let chunk = self.parse(data.as_bytes());
+                    if data.trim() == "[DONE]" || chunk.is_ok_and(|chunk| said.count(&chunk)) {
+                        return;
+                    }
                 }
-            }
-            match response.chunk().await {
-                Ok(Some(piece)) => events.push(&piece),
-                Ok(None) | Err(_) => return,
+                Ok(None) => match response.chunk().await {
+                    Ok(Some(piece)) => events.push(&piece),
+                    Ok(None) | Err(_) => return,
+                },
+                // More of an event without an end would only be kept.
+                Err(_) => return,
             }
         }
     }
@@ -357,12 +360,12 @@ impl OpenAiModel {
     async fn take_whole(
         &self,
         generation: &Generation,
-        dialect: Dialect,
+        form: RequestForm,
         mut metered: Metered,
         mut response: Response,
     ) -> Result<Heard, FailedAttempt> {
         let mut body = Vec::new();
-        let silence = self.silence(dialect, false);
+        let silence = self.silence(form, false);
         while let Some(piece) = self.next_piece(&mut response, silence).await? {
             body.extend_from_slice(&piece);
             if body.len() > BODY_BYTES_MAX {
@@ -370,7 +373,7 @@ impl OpenAiModel {
             }
         }
         let chunk = self.parse(&body)?;
-        let mut said = Said::new(dialect);
+        let mut said = Said::new(form);
         let is_over = said.add(&chunk, generation);
         metered.tell(said.known(generation));
         if is_over {

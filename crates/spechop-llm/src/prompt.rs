@@ -14,8 +14,8 @@ mod tagged;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use spechop_ports::{Draft, GuessRequest, PlanRequest, ReadRequest};
-use spechop_types::{Observation, Passage};
+use spechop_ports::{GuessRequest, PlanRequest, ReadRequest};
+use spechop_types::{Draft, Observation, Passage, SubQuestion, canonical};
 
 use crate::{Chat, Generation, Message, Prompt, Role, TextDraft};
 use clean::{clean, clean_cut};
@@ -31,6 +31,11 @@ const GUESS_TOKENS_MAX: u32 = 16;
 
 /// What a reader says where the passages do not hold the answer.
 pub(crate) const NOT_THERE: &str = Observation::NOTHING;
+
+/// Whether such words stand in a sub-question, where a name belongs: nothing can be found about them.
+pub(crate) fn asks_about_nothing(asked: &SubQuestion) -> bool {
+    asked.key().contains(&canonical(NOT_THERE))
+}
 
 /// Most characters of a flawed output that a repair shows to the model again.
 const REPAIR_CHARS_MAX: usize = 400;

@@ -29,8 +29,8 @@ use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_types::{Chance, Step, SubQuestion, Tokens, one_line};
 
 use crate::prompt::{
-    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, beginning, has_found, has_substance,
-    whole_question,
+    ANSWER_TOKENS_MAX, NOT_THERE, SUB_QUESTION_TOKENS_MAX, asks_about_nothing, beginning,
+    has_found, has_substance, whole_question,
 };
 use crate::{End, Generated, Generation, Prompt, Text, TextDraft, TextModel};
 
@@ -82,6 +82,15 @@ impl StepPlanner {
     #[must_use]
     pub fn of_sample(self, sample: u32) -> Self {
         Self { sample, ..self }
+    }
+
+    /// What such a planner looks up if its model has just written this: a sub-question and its arrow. Behind
+    /// a line's end no sub-question is looked for: answers end so.
+    pub fn asked(text: &str) -> Option<SubQuestion> {
+        match Line::of(text, End::Stop) {
+            Line::Ask(asked) if text.ends_with(ARROW) => Some(asked),
+            Line::Ask(_) | Line::Note(_) | Line::Answer(_) | Line::Nothing => None,
+        }
     }
 }
 
@@ -152,7 +161,7 @@ impl Page<'_> {
         for _ in 0..=NOTES_MAX {
             let generated = self.write(tokens_max, LINE_END, drafts).await?;
             drafts = Vec::new();
-            match Line::of(&generated) {
+            match Line::of(&generated.text, generated.end) {
                 Line::Note(note) => {
                     let note = closing::judged(note);
                     drafts.extend(closing::answer_after(&note, request).map(uncounted));
@@ -233,23 +242,23 @@ enum Line<'a> {
     /// An answer with its label.
     Answer(&'a str),
     Ask(SubQuestion),
-    /// Empty, or half a line of something that half of is of no use.
+    /// Empty, half a line of something that half of is of no use, or a question about what was not found.
     Nothing,
 }
 
 impl<'a> Line<'a> {
-    fn of(generated: &'a Generated) -> Self {
-        let text = generated.text.as_str();
+    /// Of a text that ended so.
+    fn of(text: &'a str, end: End) -> Self {
         let line = text.strip_suffix(ARROW).unwrap_or(text).trim();
         if line.starts_with(ANSWER) {
             Self::Answer(line)
-        } else if generated.end == End::Length {
+        } else if end == End::Length {
             Self::Nothing
         } else if line.starts_with(NOTE) {
             Self::Note(line)
         } else {
             let asked = SubQuestion::new(&plain(line));
-            if asked.key().is_empty() {
+            if asked.key().is_empty() || asks_about_nothing(&asked) {
                 Self::Nothing
             } else {
                 Self::Ask(asked)

@@ -1,7 +1,7 @@
 use futures::FutureExt;
 use proptest::prelude::*;
-use spechop_ports::{Draft, KnownHop, contract};
-use spechop_types::Question;
+use spechop_ports::{KnownHop, contract};
+use spechop_types::{Draft, Question};
 
 use super::*;
 use crate::scripted::{Narrow, Scripted, plan_request as request, scripted_ends};
@@ -195,6 +195,28 @@ fn the_first_line_that_is_a_step_is_the_step() {
     }
 }
 
+/// An engine that sees only the text knows what will be looked up.
+#[test]
+fn what_is_asked_for_stands_in_the_text() {
+    for (text, asked) in [
+        (ASKED, Some("Who is the mother of Amy Dunne?")),
+        (" Who  is she? =>", Some("Who is she?")),
+        ("Who is she?\n", None),
+        (" Ada\n", None),
+        ("Answer: Ada =>", None),
+        ("Compare: 1990 =>", None),
+        ("? =>", None),
+        ("", None),
+    ] {
+        let found = StepPlanner::asked(text);
+        assert_eq!(found.as_ref().map(SubQuestion::as_str), asked, "{text:?}");
+        if let Some(asked) = asked {
+            let (step, _) = check(&[text], &request(&[], false));
+            assert_eq!(step, format!("?{asked}"));
+        }
+    }
+}
+
 #[test]
 fn what_may_be_written_goes_with_the_prompt() {
     let born = [
@@ -296,7 +318,15 @@ fn what_must_answer_answers() {
 
 #[test]
 fn a_line_that_is_no_step_is_made_one() {
-    for garbled in ["", "\n", " =>", "?! =>", "Who is the mother of the"] {
+    for garbled in [
+        "",
+        "\n",
+        " =>",
+        "?! =>",
+        "Who is the mother of the",
+        "Who is No relevant information found? =>",
+        "What is the answer to \"NO RELEVANT  information found.\"\n",
+    ] {
         // First of all the whole question is looked up.
         let (shown, read) = check(&[garbled], &request(&[], false));
         assert_eq!(

@@ -23,7 +23,7 @@ use rmcp::{RoleClient, RoleServer};
 use secrecy::ExposeSecret;
 use spechop_ports::reason;
 use spechop_types::with_causes;
-use spechop_web::{Endpoint, InvalidEndpoint};
+use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -42,7 +42,7 @@ const AFTER_THE_END: Duration = Duration::from_secs(10);
 pub enum BridgeError {
     /// The address cannot be used.
     #[error(transparent)]
-    Endpoint(#[from] InvalidEndpoint),
+    Endpoint(#[from] InvalidHttpEndpoint),
     /// There can be no TLS as it was asked for.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
@@ -158,7 +158,7 @@ impl Handshake {
 ///
 /// What ended the connection to the server.
 pub async fn bridge(
-    endpoint: &Endpoint,
+    endpoint: &HttpEndpoint,
     tls: &Tls,
     tenant: Option<&str>,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -181,7 +181,7 @@ type ServerTransport = StreamableHttpClientTransport<reqwest::Client>;
 
 /// The server behind the endpoint.
 fn connect(
-    endpoint: &Endpoint,
+    endpoint: &HttpEndpoint,
     tls: &Tls,
     tenant: Option<&str>,
 ) -> Result<ServerTransport, BridgeError> {

@@ -26,7 +26,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::error::Category;
 use serde_json::{Value, json};
-use spechop_types::Passage;
+use spechop_types::{Passage, one_line};
 
 /// How often a client that waits hears that the server is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -312,20 +312,8 @@ impl<D: Desk> Door<D> {
     ) -> CallToolResult {
         let mut said = answer.to_owned();
         for (at, hop) in hops.iter().enumerate() {
-            let sources: Vec<_> = hop
-                .evidence
-                .iter()
-                .map(|passage| format!("{} [{}]", passage.title, passage.id))
-                .collect();
-            let line = format!(
-                "{}{}. {} {} ({})",
-                if at == 0 { "\n\n" } else { "\n" },
-                at + 1,
-                hop.sub_question,
-                hop.sub_answer,
-                sources.join("; "),
-            );
-            said.push_str(&line);
+            said.push_str(if at == 0 { "\n\n" } else { "\n" });
+            said.push_str(&line(at + 1, hop));
         }
         let hops: Vec<_> = hops
             .iter()
@@ -350,6 +338,18 @@ impl<D: Desk> Door<D> {
         let url = url.unwrap_or_else(|| self.0.address(request, &passage.id).into());
         json!({ "id": passage.id, "title": passage.title, "url": url })
     }
+}
+
+/// A hop as one line, with the passages that it rests on, if there are any.
+fn line(number: usize, hop: &Hop) -> String {
+    let named = |passage: &Passage| format!("{} [{}]", passage.title, passage.id);
+    let sources: Vec<_> = hop.evidence.iter().map(named).collect();
+    let sources = match sources.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", sources.join("; ")),
+    };
+    let (asked, found) = (&hop.sub_question, &hop.sub_answer);
+    one_line(&format!("{number}. {asked} {found}{sources}"))
 }
 
 /// What is said of the first argument that the tool does not have. A model may have misspelt its name.

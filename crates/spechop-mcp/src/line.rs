@@ -13,7 +13,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret;
 use spechop_types::{causes, with_causes};
-use spechop_web::{Endpoint, InvalidEndpoint};
+use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -45,7 +45,7 @@ pub enum OpenError {
     },
     /// The address cannot be used.
     #[error(transparent)]
-    Endpoint(#[from] InvalidEndpoint),
+    Endpoint(#[from] InvalidHttpEndpoint),
     /// It does not speak MCP, or not with us.
     #[error(
         "`{server}` could not be opened as an MCP server: {why}{}",
@@ -387,8 +387,8 @@ async fn handshake(
 
 fn http(
     options: &McpOptions,
-    endpoint: &Endpoint,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, InvalidEndpoint> {
+    endpoint: &HttpEndpoint,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, InvalidHttpEndpoint> {
     let (client, url) = endpoint.client()?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string())
         .max_concurrent_requests(POSTS_MAX)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use spechop_ports::retry::Retries;
-use spechop_web::Endpoint;
+use spechop_web::HttpEndpoint;
 
 use crate::arguments::Arguments;
 use crate::result::Shape;
@@ -70,7 +70,7 @@ pub enum Server {
     /// A program that is started, and spoken to over its standard input and output.
     Program(Program),
     /// An address of streamable HTTP. Its `time_limit` is for connecting.
-    Http(Endpoint),
+    Http(HttpEndpoint),
 }
 
 impl Server {
@@ -173,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(reason(said.as_bytes(), program.secrets()), told);
         }
-        let mut endpoint = Endpoint::new("notes", "http://127.0.0.1:1/mcp");
+        let mut endpoint = HttpEndpoint::new("notes", "http://127.0.0.1:1/mcp");
         let said = "abc is no key";
         assert!(Server::Http(endpoint.clone()).secrets().is_empty());
         // It is a key for certain, however short.

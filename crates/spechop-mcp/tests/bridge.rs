@@ -15,23 +15,25 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use serde_json::{Value, json};
 use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
-use spechop_web::Endpoint;
+use spechop_testkit::OwnPort;
+use spechop_web::HttpEndpoint;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that answers each message in its own way.
-async fn served(answer: fn(&Value) -> Response) -> Endpoint {
+async fn served(answer: fn(&Value) -> Response) -> HttpEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let post =
         routing::post(async move |body: String| answer(&serde_json::from_str(&body).unwrap()));
     let app = Router::new().route("/mcp", post);
     tokio::spawn(async move { axum::serve(listener, app).await });
-    Endpoint::new("the server", format!("http://{address}/mcp"))
+    HttpEndpoint::new("the server", format!("http://{address}/mcp"))
 }
 
 /// A client at the other end of the bridge.
@@ -42,7 +44,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(endpoint: Endpoint) -> Self {
+    fn new(endpoint: HttpEndpoint) -> Self {
         let (input, theirs) = tokio::io::duplex(1 << 16);
         let (ours, output) = tokio::io::duplex(1 << 16);
         let bridge = tokio::spawn(async move {
@@ -188,14 +190,12 @@ async fn a_server_that_wants_a_key_is_told_from_none() {
         (StatusCode::UNAUTHORIZED, bearer).into_response()
     };
     let forbids: fn(&Value) -> Response = |_| StatusCode::FORBIDDEN.into_response();
-    // A port that was free a moment ago.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nowhere = format!("http://{}/mcp", listener.local_addr().unwrap());
-    drop(listener);
+    let nobody = OwnPort::reserve();
+    let nowhere = format!("http://{}/mcp", nobody.address());
     for (endpoint, expected) in [
         (served(wants_key).await, Trouble::Key),
         (served(forbids).await, Trouble::Key),
-        (Endpoint::new("the server", nowhere), Trouble::NoServer),
+        (HttpEndpoint::new("the server", nowhere), Trouble::NoServer),
     ] {
         let mut client = Client::new(endpoint);
         // What comes behind it meets a connection that has ended, which explains nothing.

@@ -1,9 +1,8 @@
 //! The circumstances of a call: is it needed, or might it be? And for whom?
 
-use std::any::Any;
+mod life;
+
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -15,6 +14,8 @@ use spechop_types::{
 use crate::Urgency;
 use crate::clock::{Clock, Doing};
 use crate::meter::Meter;
+
+pub use self::life::{Life, WeakLife};
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,40 +82,6 @@ pub struct Call {
     /// The span of a trace that it is.
     trace: Option<Arc<TraceContext>>,
     life: Option<Life>,
-}
-
-/// Something that is there for as long as anybody works for a question. Each of its calls holds it, and so
-/// does whoever has been handed the call; what it does when it is dropped is its own business.
-#[derive(Clone)]
-pub struct Life(Arc<dyn Any + Send + Sync>);
-
-impl Life {
-    /// That of this thing.
-    pub fn of(held: Arc<dyn Any + Send + Sync>) -> Self {
-        Self(held)
-    }
-}
-
-/// The same thing, not one that is like it.
-impl PartialEq for Life {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Life {}
-
-impl Hash for Life {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        ptr::hash(Arc::as_ptr(&self.0).cast::<()>(), state);
-    }
-}
-
-impl fmt::Debug for Life {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = Arc::strong_count(&self.0);
-        f.debug_struct("Life").field("held", &held).finish()
-    }
 }
 
 struct Shared {

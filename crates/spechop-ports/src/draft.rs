@@ -1,7 +1,7 @@
 //! What the planner is about to ask, guessed before it has written it.
 
 use async_trait::async_trait;
-use spechop_types::{Chance, Hop, Question, SubQuestion, Tenant, Tokens};
+use spechop_types::{Draft, Hop, Question, Tenant, Tokens};
 
 use crate::{Call, KnownHop, PlanRequest, PortError};
 
@@ -16,15 +16,6 @@ pub struct DraftRequest<'a> {
     pub hops: &'a [KnownHop],
     /// Most drafts that are of use.
     pub limit: usize,
-}
-
-/// A sub-question that the planner may be about to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draft {
-    /// The words, which must be the planner's to be of use.
-    pub sub_question: SubQuestion,
-    /// How likely the planner is to write just these.
-    pub chance: Chance,
 }
 
 /// Guesses the next sub-question, not its answer: a pattern of tool calls in PASTE's sense (arXiv

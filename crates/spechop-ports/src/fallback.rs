@@ -4,10 +4,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use spechop_types::with_causes;
 
 use crate::{
     Call, Lane, PlanRequest, Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading,
+    Sparingly,
 };
 
 /// Asks the second port where the first one fails, on the same call.
@@ -17,27 +19,60 @@ use crate::{
 pub struct Fallback<P: ?Sized> {
     first: Arc<P>,
     second: Arc<P>,
+    /// Why the first one fails, by the last line of the log; `None` if it answers.
+    told: Mutex<Option<String>>,
+    lines: Sparingly,
 }
 
 impl<P: ?Sized> Fallback<P> {
     /// `first`, and `second` where it fails.
     pub fn new(first: Arc<P>, second: Arc<P>) -> Self {
-        Self { first, second }
-    }
-}
-
-/// Whether a failed call is worth the second choice.
-fn is_needed<T>(call: &Call, outcome: &Result<T, PortError>) -> bool {
-    match outcome {
-        Ok(_) => false,
-        Err(error) if call.lane() == Lane::Authoritative => {
-            tracing::warn!(
-                reason = with_causes(error),
-                "the first choice failed; asking the second"
-            );
-            true
+        Self {
+            first,
+            second,
+            told: Mutex::default(),
+            lines: Sparingly::default(),
         }
-        Err(_) => false,
+    }
+
+    /// Whether a failed call is worth the second choice.
+    fn is_needed<T>(&self, call: &Call, outcome: &Result<T, PortError>) -> bool {
+        match outcome {
+            Ok(_) => {
+                if self.news(None).is_some() {
+                    tracing::info!("the first choice answers again");
+                }
+                false
+            }
+            Err(error) if call.lane() == Lane::Authoritative => {
+                let reason = with_causes(error);
+                if let Some(left_out) = self.news(Some(&reason)) {
+                    tracing::warn!(
+                        reason,
+                        left_out,
+                        "the first choice failed; asking the second"
+                    );
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Whether the log hears why a call has failed, or that it has not: only of what it has not heard last, and for
+    /// the sake of what comes and goes once a second. What it did not hear for that, it hears later if it lasts. `Some`
+    /// with the number of calls of that kind that were left out.
+    fn news(&self, reason: Option<&str>) -> Option<u64> {
+        let mut told = self.told.lock();
+        if told.as_deref() == reason {
+            return None;
+        }
+        let left_out = self.lines.turn(match reason {
+            Some(_) => "fails",
+            None => "works",
+        })?;
+        *told = reason.map(str::to_owned);
+        Some(left_out)
     }
 }
 
@@ -50,7 +85,7 @@ impl Planner for Fallback<dyn Planner> {
 
     async fn plan(&self, call: &Call, request: PlanRequest) -> Result<Planned, PortError> {
         let outcome = self.first.plan(call, request.clone()).await;
-        if is_needed(call, &outcome) {
+        if self.is_needed(call, &outcome) {
             return self.second.plan(call, request).await;
         }
         outcome
@@ -61,7 +96,7 @@ impl Planner for Fallback<dyn Planner> {
 impl Reader for Fallback<dyn Reader> {
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         let outcome = self.first.read(call, request.clone()).await;
-        if is_needed(call, &outcome) {
+        if self.is_needed(call, &outcome) {
             return self.second.read(call, request).await;
         }
         outcome
@@ -74,7 +109,7 @@ impl Reader for Fallback<dyn Reader> {
         limit: NonZeroUsize,
     ) -> Result<Ranked, PortError> {
         let outcome = self.first.read_ranked(call, request.clone(), limit).await;
-        if is_needed(call, &outcome) {
+        if self.is_needed(call, &outcome) {
             return self.second.read_ranked(call, request, limit).await;
         }
         outcome
@@ -83,6 +118,8 @@ impl Reader for Fallback<dyn Reader> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use spechop_types::{Chance, SubQuestion, Tokens};
 
     use super::*;
@@ -123,5 +160,34 @@ mod tests {
         assert_eq!(ask(&might_be, None).await, None);
         might_be.promote();
         assert_eq!(ask(&might_be, None).await.as_deref(), Some("second"));
+    }
+
+    /// A first choice that is down would fill the log.
+    #[tokio::test(start_paused = true)]
+    async fn a_reason_is_told_once_and_what_comes_and_goes_once_a_second() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let (first, second): (Arc<dyn Reader>, Arc<dyn Reader>) =
+            (Arc::new(Says(None)), Arc::new(Says(None)));
+        let port = Fallback::new(first, second);
+        let fails = |reason| port.news(Some(reason));
+        assert_eq!(["down"; 3].map(fails), [Some(0), None, None]);
+        tokio::time::advance(3600 * SECOND).await;
+        assert_eq!(["down", "slow", "slow"].map(fails), [None, Some(0), None]);
+        // It answers every other call.
+        let told = [(); 3].map(|()| (port.news(None), fails("slow")));
+        assert_eq!(told, [(Some(0), None), (None, None), (None, None)]);
+        // Now it stays away. The last word must not be that it answers.
+        tokio::time::advance(SECOND).await;
+        assert_eq!(["slow"; 2].map(fails), [Some(3), None]);
+        // And the other way round: its first answers come too soon after the line before.
+        assert_eq!(port.news(None), Some(0));
+        tokio::time::advance(SECOND).await;
+        assert_eq!(fails("down"), Some(0));
+        tokio::time::advance(SECOND / 2).await;
+        assert_eq!(port.news(None), Some(0));
+        tokio::time::advance(SECOND * 3 / 4).await;
+        assert_eq!((fails("down"), port.news(None)), (Some(0), None));
+        tokio::time::advance(SECOND).await;
+        assert_eq!([(); 2].map(|()| port.news(None)), [Some(1), None]);
     }
 }

@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use spechop_types::{Chance, Passage, Question, Step, SubQuestion, Tokens};
+use spechop_types::{Chance, Draft, Passage, Question, Step, SubQuestion, Tokens};
 
-use crate::{Call, Draft, PortError};
+use crate::{Call, PortError};
 
 /// A hop as the models see it: no difference between verified and guessed.
 #[derive(Clone, Debug, PartialEq)]

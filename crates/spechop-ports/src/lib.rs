@@ -10,6 +10,7 @@
 //!
 //! Retries, time limits, caches and metrics wrap a port; they are no methods of it. What implementations
 //! that ask a server have in common is in [`retry`], [`reason`], [`base_url`] and [`named`].
+//! [`Sparingly`] keeps the log from saying the same thing again and again.
 
 mod address;
 mod call;
@@ -35,16 +36,18 @@ pub mod retry;
 mod rewrite;
 mod search;
 mod shared_calls;
+mod sparingly;
+mod tool_outputs;
 mod urgency;
 mod vitals;
 
 pub use address::{base_url, named};
-pub use call::{Call, Lane, Life, Progress, Seat, Wishes};
+pub use call::{Call, Lane, Life, Progress, Seat, WeakLife, Wishes};
 pub use cells::{SharedCells, Swapped};
 pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;
 pub use cores::{affinity, physical_cores};
-pub use draft::{Draft, DraftRequest, DraftWriter, Drafter, WrittenDraft};
+pub use draft::{DraftRequest, DraftWriter, Drafter, WrittenDraft};
 pub use encode::{Encoded, Encoder, TextKind};
 pub use error::PortError;
 pub use fallback::Fallback;
@@ -62,5 +65,7 @@ pub use retrieve::Retriever;
 pub use rewrite::{RewriteRequest, Rewriter, Rewritten, Speaker, Turn};
 pub use search::{SearchFailure, SearchProvider, SearchResult, SearchTrouble};
 pub use shared_calls::{Panicked, SharedCalls, Waiter};
+pub use sparingly::Sparingly;
+pub use tool_outputs::ToolOutputs;
 pub use urgency::Urgency;
 pub use vitals::{BrokenPart, Vitals, panic_text};

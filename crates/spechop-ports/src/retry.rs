@@ -146,7 +146,8 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     }
     let is_decimal = value.chars().all(|c| c.is_ascii_digit() || c == '.');
     if let Some(seconds) = value.parse::<f64>().ok().filter(|_| is_decimal) {
-        return Duration::try_from_secs_f64(seconds).ok();
+        // Whatever is too long for a `Duration` is longer than anybody waits.
+        return Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     }
     let at = httpdate::parse_http_date(value).ok()?;
     Some(at.duration_since(now).unwrap_or_default())
@@ -307,7 +308,7 @@ mod tests {
             ("1.5.2", None),
             ("inf", None),
             ("1e3", None),
-            ("99999999999999999999", None),
+            (".", None),
             ("", None),
         ] {
             assert_eq!(
@@ -316,5 +317,19 @@ mod tests {
                 "{value}"
             );
         }
+        let ages = "9".repeat(400);
+        for value in ["18446744073709551616", "99999999999999999999.5", &ages] {
+            assert_eq!(retry_after(value, now), Some(Duration::MAX), "{value}");
+        }
+    }
+
+    /// As with any other wait that is longer than there is time for.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ages() {
+        let (needed, minute) = (Call::authoritative(), Duration::from_secs(60));
+        let value = Some(&b"99999999999999999999"[..]);
+        let again = FailedAttempt::of_status("it", 429, value, String::new()).again;
+        let (result, attempts, took) = check(&needed, minute, vec![again]).await;
+        assert!(result.is_err() && attempts == 1 && took.is_zero());
     }
 }

@@ -321,7 +321,66 @@ fn address(written: &str) -> Result<String, InvalidOptions> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use parking_lot::Mutex;
+    use qdrant_client::qdrant::qdrant_server::{self, QdrantServer};
+    use qdrant_client::qdrant::{HealthCheckReply, HealthCheckRequest};
+    use spechop_types::TraceContext;
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+    use tonic::metadata::MetadataMap;
+    use tonic::transport::server::{Server, TcpIncoming};
+    use tonic::{Request, Response, Status};
+
     use super::*;
+
+    /// A server that says which version it is, and notes with which headers it was asked.
+    #[derive(Clone, Default)]
+    struct Played(Arc<Mutex<Vec<MetadataMap>>>);
+
+    #[async_trait]
+    impl qdrant_server::Qdrant for Played {
+        async fn health_check(
+            &self,
+            request: Request<HealthCheckRequest>,
+        ) -> Result<Response<HealthCheckReply>, Status> {
+            self.0.lock().push(request.metadata().clone());
+            Ok(Response::new(HealthCheckReply {
+                version: "1.16.0".to_owned(),
+                ..HealthCheckReply::default()
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_hears_for_which_span_it_works_and_no_other_request_says_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let played = Played::default();
+        let server = Server::builder().add_service(QdrantServer::new(played.clone()));
+        let mut serving = JoinSet::new();
+        serving.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        let cluster = Cluster::new(&ClusterOptions::new(vec![url])).unwrap();
+        let span = TraceContext::parse(SPAN, "a=1").unwrap();
+        for trace in [Some(span), None] {
+            let call = Call::authoritative().traced(trace);
+            assert_eq!(cluster.health(&call).await.unwrap(), "1.16.0");
+        }
+        let heard: Vec<_> = played.0.lock().drain(..).collect();
+        let of = |headers: &MetadataMap| {
+            TraceContext::HEADERS.map(|name| {
+                let value = headers.get(name)?;
+                value.to_str().ok().map(str::to_owned)
+            })
+        };
+        let sent = [SPAN, "a=1"].map(|value| Some(value.to_owned()));
+        let heard: Vec<_> = heard.iter().map(of).collect();
+        assert_eq!(heard, [sent, [None, None]]);
+    }
+
+    const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn refusal(url: &str, key: Option<&str>) -> Option<String> {
         let mut options = ClusterOptions::new(vec![url.to_owned()]);

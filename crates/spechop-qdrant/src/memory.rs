@@ -29,12 +29,12 @@ use qdrant_client::qdrant::{
     CollectionInfo, Condition, CountPoints, CreateCollectionBuilder,
     CreateFieldIndexCollectionBuilder, DeletePointsBuilder, Distance, FieldType, Filter,
     GetPointsBuilder, KeywordIndexParamsBuilder, OrderBy, PointId, PointStruct, Query, QueryPoints,
-    ScrollPointsBuilder, SearchParams, UpsertPoints, Value, VectorParamsBuilder, VectorsOutput,
-    WriteOrdering, WriteOrderingType,
+    ScoredPoint, ScrollPointsBuilder, SearchParams, UpsertPoints, Value, VectorParamsBuilder,
+    VectorsOutput, WriteOrdering, WriteOrderingType,
 };
 use rand::random;
 use serde::{Deserialize, Serialize};
-use spechop_ports::{Call, Encoder, PortError, Remembered, SharedEntries, Version};
+use spechop_ports::{Call, Encoder, PortError, Remembered, SharedEntries, Sparingly, Version};
 use spechop_types::{Owned, Tenant};
 use tokio::time::Instant;
 
@@ -69,6 +69,8 @@ pub struct QdrantMemory {
     label: MemoryLabel,
     /// When the label was found to fit.
     fitted: Mutex<Option<Instant>>,
+    /// Warnings of points that are left out, by the field that cannot be used.
+    warnings: Sparingly,
 }
 
 impl QdrantMemory {
@@ -87,6 +89,7 @@ impl QdrantMemory {
                 width: encoder.width(),
             },
             fitted: Mutex::new(None),
+            warnings: Sparingly::default(),
         }
     }
 
@@ -243,7 +246,28 @@ impl QdrantMemory {
         vectors: Option<&VectorsOutput>,
     ) -> Result<Stored, PortError> {
         let read = Stored::read(payload, vectors);
-        read.map_err(|detail| PortError::malformed(self.what(), detail))
+        read.map_err(|field| PortError::malformed(self.what(), unusable(field)))
+    }
+
+    /// The tenant's entries among these points, the nearest first. One that is damaged keeps nobody from the others.
+    fn nearest(&self, found: &[ScoredPoint], tenant: &Tenant) -> Vec<(f32, Remembered)> {
+        let mut near = Vec::with_capacity(found.len());
+        for point in found {
+            match Stored::read(&point.payload, None) {
+                Ok(Stored { entry, .. }) if entry.tenant == *tenant && point.score.is_finite() => {
+                    near.push((point.score, entry));
+                }
+                Ok(_) => {}
+                Err(field) => {
+                    if let Some(left_out) = self.warnings.turn(field) {
+                        let (collection, reason) = (self.what(), unusable(field));
+                        tracing::warn!(collection, reason, left_out, "an entry is passed over");
+                    }
+                }
+            }
+        }
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        near
     }
 
     /// For messages.
@@ -293,19 +317,7 @@ impl SharedEntries for QdrantMemory {
             let request = request.clone();
             async move { client.query(request).await }
         });
-        let found = found.await?.result;
-        let mut near = Vec::with_capacity(found.len());
-        for point in &found {
-            // One that is damaged keeps nobody from the others.
-            let Ok(stored) = Stored::read(&point.payload, None) else {
-                continue;
-            };
-            if stored.entry.tenant == *tenant && point.score.is_finite() {
-                near.push((point.score, stored.entry));
-            }
-        }
-        near.sort_by(|a, b| b.0.total_cmp(&a.0));
-        Ok(near)
+        Ok(self.nearest(&found.await?.result, tenant))
     }
 
     async fn replace(
@@ -402,4 +414,63 @@ impl SharedEntries for QdrantMemory {
 
 fn is_of(tenant: &Tenant) -> Condition {
     Condition::matches("tenant", tenant.as_str().to_owned())
+}
+
+fn unusable(field: &str) -> String {
+    format!("a point has no usable `{field}`: SpecHop has not written it")
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_ports::Record;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::cluster::ClusterOptions;
+
+    #[tokio::test(start_paused = true)]
+    async fn damaged_points_are_told_of_once_in_a_while_and_counted() {
+        let options = ClusterOptions::new(vec!["http://127.0.0.1:6334".to_owned()]);
+        let memory = QdrantMemory {
+            cluster: Arc::new(Cluster::new(&options).unwrap()),
+            collection: "entries".to_owned(),
+            label: MemoryLabel {
+                format: FORMAT,
+                encoder: "words".to_owned(),
+                width: 2,
+            },
+            fitted: Mutex::new(None),
+            warnings: Sparingly::default(),
+        };
+        let tenant = Tenant::try_from("t".to_owned()).unwrap();
+        let entry = Remembered {
+            tenant: tenant.clone(),
+            asked: "who".into(),
+            answer: "Amy".into(),
+            own: Record::default(),
+            neighbour: Record::default(),
+            vector: None,
+        };
+        let point = |damaged: &str| {
+            let stored = Stored {
+                key: "who".to_owned(),
+                entry: entry.clone(),
+                version: Version::default(),
+            };
+            let mut payload: HashMap<String, Value> = stored.payload().into();
+            payload.remove(damaged);
+            ScoredPoint {
+                payload,
+                score: 0.9,
+                ..ScoredPoint::default()
+            }
+        };
+        let found = ["asked", "", "asked", "version", "asked"].map(point);
+        assert_eq!(memory.nearest(&found, &tenant), [(0.9, entry)]);
+        // One line of each field is written; the others wait for the next.
+        assert_eq!(memory.warnings.turn("version"), None);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(memory.warnings.turn("asked"), Some(2));
+        assert_eq!(memory.warnings.turn("version"), Some(1));
+    }
 }

@@ -53,14 +53,14 @@ impl Rate {
 
 /// What is left of a [`Rate`].
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     rate: Rate,
     /// A token costs an interval.
     credit: u64,
     as_of: Duration,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_token_is_there_when_it_was_foretold() {
-        let mut bucket = Bucket::new(rate(3.0, 2));
+        let mut bucket = TokenBucket::new(rate(3.0, 2));
         for _ in 0..2 {
             assert_eq!(bucket.next_token(), None);
             bucket.take();
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn half_of_a_burst_is_not_for_speculation() {
-        let mut bucket = Bucket::new(rate(1.0, 4));
+        let mut bucket = TokenBucket::new(rate(1.0, 4));
         bucket.take();
         assert!(bucket.has_spare());
         bucket.take();
         assert!(!bucket.has_spare());
         assert_eq!(bucket.next_spare(), Some(Duration::from_nanos(1)));
-        let mut single = Bucket::new(rate(1.0, 1));
+        let mut single = TokenBucket::new(rate(1.0, 1));
         assert!(single.has_spare());
         single.take();
         assert_eq!(single.next_spare(), Some(Duration::from_secs(1)));

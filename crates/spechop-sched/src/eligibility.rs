@@ -124,8 +124,8 @@ fn usual_cost() -> f64 {
 }
 
 impl Eligibility {
-    /// The policy for our own tools. All of them only read; the web is dearer than the shelf, and
-    /// the speculator is there to be cheap.
+    /// The policy for our own tools: all that there are. A look-up is the retriever's wherever it goes.
+    /// All of them only read, and the speculator is there to be cheap.
     pub fn shipped() -> Self {
         let reads = |cost| Rule {
             grade: Grade::Full,
@@ -137,8 +137,6 @@ impl Eligibility {
             ("reader", reads(1.0)),
             ("retriever", reads(1.0)),
             ("speculator", reads(0.2)),
-            ("web_search", reads(4.0)),
-            ("page", reads(2.0)),
         ];
         let named = tools.map(|(tool, rule)| (tool.to_owned(), rule));
         Self {
@@ -163,10 +161,20 @@ impl Eligibility {
     }
 
     fn from_table(table: &toml::Table) -> Result<Self, Mistakes> {
+        let known = Self::shipped().tools;
         let mut tools = BTreeMap::new();
         let mut mistakes = Vec::new();
         for (tool, raw) in table {
-            match rule(raw.clone()) {
+            // A rule that nobody asks for would forbid nothing, and nobody would hear of it.
+            let read = match known.contains_key(tool) {
+                true => rule(raw.clone()),
+                false => {
+                    let known: Vec<_> = known.keys().map(String::as_str).collect();
+                    let known = known.join(", ");
+                    Err(format!("there is no such tool; there are {known}"))
+                }
+            };
+            match read {
                 Ok(rule) => {
                     tools.insert(tool.clone(), rule);
                 }
@@ -186,11 +194,6 @@ impl Eligibility {
     /// What holds for a tool; [`Rule::DENY`] where nobody named it.
     pub fn of(&self, tool: &str) -> Rule {
         self.tools.get(tool).copied().unwrap_or(Rule::DENY)
-    }
-
-    /// All tools that are named.
-    pub fn tools(&self) -> impl Iterator<Item = (&str, Rule)> {
-        self.tools.iter().map(|(tool, rule)| (tool.as_str(), *rule))
     }
 }
 
@@ -236,26 +239,36 @@ mod tests {
     #[test]
     fn every_mistake_is_told_with_its_tool() {
         check("", &[]);
-        check(r#"a = { grade = "full", idempotence = "safe" }"#, &[]);
+        check(r#"reader = { grade = "full", idempotence = "safe" }"#, &[]);
         check(
             r#"
-            mail = { grade = "full", idempotence = "effectful" }
-            page = { grade = "half", idempotence = "safe" }
-            quiet = { grade = "never", idempotence = "effectful", cost = 0 }
-            read = { grade = "full" }
-            search = { grade = "full", idempotence = "safe", cost = -1.0 }
-            typo = { grade = "full", idempotence = "safe", costs = 1.0 }
-            web = { grade = "full", idempotence = "safe", cost = inf }
-            word = "full"
+            planner = { grade = "full", idempotence = "effectful" }
+            reader = { grade = "half", idempotence = "safe" }
+            retriever = { grade = "full" }
+            retrievers = { grade = "never", idempotence = "safe" }
+            speculator = "full"
+            web_search = { grade = "never", idempotence = "safe" }
             "#,
             &[
-                "mail: what has effects",
-                "page: unknown variant `half`",
-                "read: missing field `idempotence`",
-                "search: a cost is a number from zero up",
-                "typo: unknown field `costs`",
-                "web: a cost is a number from zero up",
-                "word: invalid type",
+                "planner: what has effects",
+                "reader: unknown variant `half`",
+                "retriever: missing field `idempotence`",
+                "retrievers: there is no such tool; there are planner, reader, retriever, speculator",
+                "speculator: invalid type",
+                "web_search: there is no such tool",
+            ],
+        );
+        check(
+            r#"
+            planner = { grade = "never", idempotence = "effectful", cost = 0 }
+            reader = { grade = "full", idempotence = "safe", cost = -1.0 }
+            retriever = { grade = "full", idempotence = "safe", costs = 1.0 }
+            speculator = { grade = "full", idempotence = "safe", cost = inf }
+            "#,
+            &[
+                "reader: a cost is a number from zero up",
+                "retriever: unknown field `costs`",
+                "speculator: a cost is a number from zero up",
             ],
         );
         check("=", &["the policy: "]);
@@ -287,17 +300,10 @@ mod tests {
     #[test]
     fn what_is_not_named_is_denied() {
         let shipped = Eligibility::shipped();
-        for tool in [
-            "planner",
-            "reader",
-            "retriever",
-            "web_search",
-            "page",
-            "speculator",
-        ] {
+        for tool in ["planner", "reader", "retriever", "speculator"] {
             assert_eq!(shipped.of(tool).grade, Grade::Full, "{tool}");
         }
         assert_eq!(shipped.of("send_mail"), Rule::DENY);
-        assert_eq!(shipped.tools().count(), 6);
+        assert_eq!(shipped.tools.len(), 4);
     }
 }

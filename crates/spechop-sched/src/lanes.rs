@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use spechop_types::Refusal;
 
-use crate::bucket::Bucket;
+use crate::bucket::TokenBucket;
 use crate::counts::Counts;
 use crate::laws;
 use crate::load::Load;
@@ -32,7 +32,7 @@ pub struct Lanes {
     pub(crate) limits: Limits,
     /// Its number in a [`crate::Group`], which gives the speculative calls their turns.
     member: Option<u32>,
-    pub(crate) bucket: Option<Bucket>,
+    pub(crate) bucket: Option<TokenBucket>,
     pub(crate) pressure: Pressure,
     slots: Vec<Slot>,
     vacant: Vec<u32>,
@@ -67,7 +67,7 @@ impl Lanes {
         Self {
             limits,
             member,
-            bucket: limits.rate.map(Bucket::new),
+            bucket: limits.rate.map(TokenBucket::new),
             pressure: Pressure::new(places),
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -211,12 +211,12 @@ impl Lanes {
     pub fn next_wake(&self) -> Option<Duration> {
         let bucket = self.bucket.as_ref();
         if !self.needed.is_empty() {
-            return bucket.and_then(Bucket::next_token);
+            return bucket.and_then(TokenBucket::next_token);
         }
         if self.guessed.is_empty() {
             return None;
         }
-        let spare = bucket.and_then(Bucket::next_spare);
+        let spare = bucket.and_then(TokenBucket::next_spare);
         let opens = self.pressure.next_wake();
         [spare, opens].into_iter().flatten().min()
     }
@@ -287,7 +287,7 @@ impl Lanes {
         self.needed.is_empty()
             && self.is_free()
             && self.speculating.len() + self.ending < self.pressure.places()
-            && self.bucket.as_ref().is_none_or(Bucket::has_spare)
+            && self.bucket.as_ref().is_none_or(TokenBucket::has_spare)
     }
 
     /// Whether a speculative call that comes may start without asking anybody else.
@@ -308,7 +308,7 @@ impl Lanes {
 
     /// How many speculative calls have to make room beside those that do already.
     pub(crate) fn victims_wanted(&self) -> usize {
-        let tokens = self.bucket.as_ref().map_or(usize::MAX, Bucket::tokens);
+        let tokens = self.bucket.as_ref().map_or(usize::MAX, TokenBucket::tokens);
         let (needed, guessed) = self.running();
         let free = self.limits.capacity.get() - (needed + guessed);
         let lacking = self.needed.len().min(tokens);

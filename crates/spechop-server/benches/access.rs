@@ -37,11 +37,10 @@ use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_server::Counting;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Question;
-use support::{Server, question};
+use support::{Server, by, question};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tonic::Request;
 use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -49,7 +48,6 @@ use tonic::transport::server::TcpIncoming;
 fn access(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let made = NewKey::generate(&KeyName::new("me").unwrap(), Cost::default()).unwrap();
-    let bearer = format!("Bearer {}", made.key.expose_secret());
     let (authority, folder) = (Authority::new(), Folder::new());
     folder.put(&authority.server());
     let keys = format!(
@@ -88,9 +86,7 @@ fn access(criterion: &mut Criterion) {
                 (server, SpecHopClient::new(channel))
             });
             let ask = async || {
-                let mut request = Request::new(request.clone());
-                let value = bearer.parse().unwrap();
-                request.metadata_mut().insert("authorization", value);
+                let request = by(made.key.expose_secret(), "", request.clone());
                 let mut client = client.clone();
                 client
                     .ask(request)

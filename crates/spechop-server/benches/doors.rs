@@ -31,18 +31,17 @@ use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use reqwest::Client;
 use serde_json::{Value, json};
 use spechop_ports::{Call, PortError, Retriever};
-use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskEvent, AskRequest};
 use spechop_server::{App, Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Passage;
-use support::{Server, bare, config, question};
+use support::{Server, at, bare, config, of, question};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tonic::Streaming;
 use tonic::transport::Endpoint;
-use tonic::{Request, Streaming};
 
 /// Requests come faster here than a client may send them by default.
 const TOML: &str = "[server]\nrequests_per_second = 1000000\n";
@@ -136,7 +135,7 @@ fn doors(criterion: &mut Criterion) {
 /// A question through every door, with nothing else to do.
 fn each_door(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime) -> Table {
     let table = Table(RefCell::default());
-    let request = asked();
+    let request = at(1);
 
     let alone = runtime.block_on(async {
         let config = config(TOML);
@@ -190,17 +189,15 @@ fn each_door(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime) -> Tab
 
 /// A question over gRPC while 200 others have streams.
 fn beside_others(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime, table: &Table) {
-    let request = asked();
+    let request = at(1);
     // 200 questions are open all the time, and some are always told of.
     let (server, client) = runtime.block_on(async {
-        let ports = ScriptedPorts::new(Script::instant(2));
-        let found = Far(ports.clone());
-        let bare = Bare {
-            retriever: Arc::new(found),
-            ..bare(&ports)
-        };
         let toml = format!("{TOML}questions_max = 300\n[scheduler.retriever]\ncapacity = 1000\n");
-        let server = Server::with(ports, bare, config(&toml)).await;
+        let server = Server::with(Script::instant(2), config(&toml), |ports| Bare {
+            retriever: Arc::new(Far(ports.clone())),
+            ..bare(ports)
+        })
+        .await;
         let client = server.client().await;
         (server, client)
     });
@@ -238,10 +235,6 @@ fn beside_others(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime, ta
     runtime.block_on(async { drop((streams, server)) });
 }
 
-fn asked() -> AskRequest {
-    question().with(|asked| asked.width = Some(Width::K(1)))
-}
-
 /// An index that is as far away as the web for every tenant with a name.
 struct Far(ScriptedPorts);
 
@@ -270,9 +263,7 @@ async fn readers(server: &Server, request: &AskRequest) -> JoinSet<()> {
             // They do not all ask in the same moment.
             tokio::time::sleep(FAR * tenant / 200).await;
             loop {
-                let mut request = Request::new(request.clone());
-                let tenant = format!("t{tenant}").parse().unwrap();
-                request.metadata_mut().insert("spechop-tenant", tenant);
+                let request = of(&format!("t{tenant}"), request.clone());
                 let mut events = client.ask_stream(request).await.unwrap().into_inner();
                 while events.message().await.unwrap().is_some() {}
             }
@@ -289,9 +280,7 @@ async fn unread(server: &Server, request: &AskRequest) -> Vec<Streaming<AskEvent
         let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
         let endpoint = endpoint.initial_stream_window_size(Some(1024));
         let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
-        let mut request = Request::new(request.clone());
-        let tenant = format!("t{tenant}").parse().unwrap();
-        request.metadata_mut().insert("spechop-tenant", tenant);
+        let request = of(&format!("t{tenant}"), request.clone());
         streams.push(client.ask_stream(request).await.unwrap().into_inner());
     }
     streams

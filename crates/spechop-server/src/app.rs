@@ -16,7 +16,6 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::admission::Admission;
-use crate::audit;
 use crate::caller::Caller;
 use crate::cores;
 use crate::doors;
@@ -196,7 +195,7 @@ impl App {
             never = hot.keep() => match never {},
             never = drafts.keep() => match never {},
             never = exporter.keep() => match never {},
-            never = audit::keep(&state) => match never {},
+            never = state.audits.keep(&state) => match never {},
             never = state.questions.sweep() => match never {},
             never = state.keep_accounts() => match never {},
             never = learn(state.shared_drafts.as_ref()) => match never {},

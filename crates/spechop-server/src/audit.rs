@@ -27,7 +27,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::bucket::Bucket;
+use crate::gcra::Gcra;
 use crate::server_state::ServerState;
 use crate::tool_cache::ToolCache;
 use compare::Told;
@@ -54,7 +54,7 @@ pub(crate) struct Audits {
     /// Audited one after the other.
     waiting: Mutex<Receiver<Candidate>>,
     /// How many may begin in an hour.
-    hour: parking_lot::Mutex<Bucket>,
+    hour: parking_lot::Mutex<Gcra>,
 }
 
 /// A question that was answered.
@@ -247,9 +247,4 @@ fn is_busy(state: &ServerState, own: usize) -> bool {
         )
     });
     needed > 0 || guessed > own || state.toolbox.load() > LOAD_MAX
-}
-
-/// For whoever keeps the audits of a server.
-pub(crate) async fn keep(state: &Arc<ServerState>) -> Infallible {
-    state.audits.keep(state).await
 }

@@ -300,6 +300,7 @@ impl Backends {
     ) -> Arc<dyn Rewriter> {
         let rule = self.policy().of("planner");
         let backend = backend.of_kind(Kind::default());
+        let inner = self.upset.rewriter(inner);
         Arc::new(Scheduled::new(inner, &backend, rule))
     }
 

@@ -41,6 +41,14 @@ pub(crate) fn caller(headers: &HeaderMap, extensions: &Extensions) -> Result<Cal
     Ok(Caller { tenant, trace })
 }
 
+/// A tenant as messages call it. The default one has no name, and another may be called "default".
+pub(crate) fn named(tenant: &Tenant) -> String {
+    match tenant.as_str() {
+        "" => "the tenant without a name".to_owned(),
+        name => format!("tenant {name}"),
+    }
+}
+
 /// The trace that a request belongs to. Tracing is no reason to refuse one: whatever is not as W3C Trace
 /// Context wants it counts as not said.
 fn trace(headers: &HeaderMap) -> Option<TraceContext> {

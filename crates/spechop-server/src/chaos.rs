@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use spechop_config::Chaos;
-use spechop_ports::{Chaotic, DraftWriter, Faults, Planner, Reader, Retriever, Speculator};
+use spechop_ports::{
+    Chaotic, DraftWriter, Faults, Planner, Reader, Retriever, Rewriter, Speculator,
+};
 
 /// Ports with faults, if the configuration wants some.
 pub(crate) struct Upset(Option<Chaos>);
@@ -60,6 +62,58 @@ impl Upset {
         match self.faults("draft_writer") {
             Some(faults) => Arc::new(Chaotic::new(inner, "draft_writer", faults)),
             None => inner,
+        }
+    }
+
+    pub(crate) fn rewriter(&self, inner: Arc<dyn Rewriter>) -> Arc<dyn Rewriter> {
+        match self.faults("rewriter") {
+            Some(faults) => Arc::new(Chaotic::new(inner, "rewriter", faults)),
+            None => inner,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use spechop_ports::{Call, PortError, RewriteRequest, Rewritten};
+    use spechop_types::Tokens;
+
+    use super::*;
+    use crate::backends::Backends;
+    use crate::server_state::scripted;
+
+    /// Says the question again.
+    struct Echo;
+
+    #[async_trait]
+    impl Rewriter for Echo {
+        async fn rewrite(&self, _: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
+            Ok(Rewritten {
+                question: request.question,
+                tokens: Tokens::default(),
+            })
+        }
+    }
+
+    /// The ports that a server of scripted ports has are seen from outside (`tests/chaos.rs`).
+    #[tokio::test]
+    async fn a_rewriter_has_faults_if_it_is_named_or_none_is() {
+        for (ports, fails) in [
+            ("ports = [\"rewriter\"]", true),
+            ("ports = [\"reader\"]", false),
+            ("", true),
+        ] {
+            let config = scripted::config(&format!("[chaos]\nerror = 1.0\n{ports}"));
+            let mut backends = Backends::new(&config);
+            let generator = backends.generator();
+            let rewriter = backends.rewrites(Arc::new(Echo), &generator);
+            let request = RewriteRequest {
+                turns: Vec::new(),
+                question: "And where?".into(),
+            };
+            let rewritten = rewriter.rewrite(&Call::authoritative(), request).await;
+            assert_eq!(rewritten.is_err(), fails, "{ports}: {rewritten:?}");
         }
     }
 }

@@ -11,15 +11,14 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use spechop_config::{Drafting, PatternSource};
-use spechop_draft::{DRAFT_BYTES_MAX, Learnt, PatternDrafter, PatternError, Patterns};
+use spechop_draft::{DRAFT_BYTES_MAX, LearntPatterns, PatternDrafter, PatternError, Patterns};
 use spechop_ports::{
-    Call, Draft, DraftRequest, DraftWriter, Drafter, PlanRequest, PortError, WrittenDraft,
-    panic_text,
+    Call, DraftRequest, DraftWriter, Drafter, PlanRequest, PortError, WrittenDraft, panic_text,
 };
-use spechop_types::{Hop, Question, Tenant, with_causes};
+use spechop_types::{Draft, Hop, Question, Tenant, with_causes};
 use tokio::time::Instant;
 
-use crate::state::{Keeper, Persisted, Purpose};
+use crate::state::{BYTES_MAX, Keeper, Persisted, Purpose};
 
 mod shared;
 
@@ -29,7 +28,6 @@ const PURPOSE: Purpose = Purpose {
     content: "what the drafter has learnt",
     key: "drafter.file",
     format: 1,
-    bytes_max: 64 << 20,
 };
 
 /// A file of patterns that cannot be used.
@@ -186,7 +184,7 @@ impl<W: DraftWriter + ?Sized> DraftWriter for GuardedWriter<W> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kept {
     format: u64,
-    learnt: Learnt,
+    learnt: LearntPatterns,
 }
 
 /// Keeps what the drafter learns in a file. Without one it does nothing.
@@ -217,11 +215,10 @@ impl Persisted for Guarded {
     }
 
     fn kept(&self) -> Kept {
-        // A longer file would not be read again.
-        let bytes_max = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
         Kept {
             format: PURPOSE.format,
-            learnt: self.drafter.learnt().within(bytes_max),
+            // A longer file would not be read again.
+            learnt: self.drafter.learnt().within(BYTES_MAX),
         }
     }
 }

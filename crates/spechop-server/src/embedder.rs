@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use spechop_ports::{Call, Encoded, Encoder, Lane, TextKind};
+use spechop_ports::{Call, Encoded, Encoder, Lane, Sparingly, TextKind};
 use spechop_types::{Chance, with_causes};
 use tokio::time::timeout;
 
 use crate::caller::Caller;
 use crate::finder::FindError;
 use crate::server_state::ServerState;
-use crate::sparingly::Sparingly;
 use crate::status::AskError;
 
 /// Texts of one call. Between two calls others have their turn.

@@ -8,7 +8,6 @@ use futures::{Stream, StreamExt};
 use spechop_agent::TraceEvent;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskResponse};
-use tonic_types::FieldViolation;
 use tracing::Instrument;
 
 use crate::admission::{Admission, Admitted};
@@ -117,7 +116,7 @@ impl From<OffTheLog> for AskError {
             OffTheLog::Behind { after, first } => Self::TooOld { after, first },
             OffTheLog::Ahead { last } => {
                 let problem = format!("is beyond the last event, which is {last}");
-                Self::Invalid(vec![FieldViolation::new("after", problem)])
+                Self::wrong("after", problem)
             }
             OffTheLog::TooManyReaders => Self::TooManyReaders { most: READERS_MAX },
         }

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
-use spechop_ports::{Call, Lane, PortError};
+use spechop_ports::{Call, Lane, PortError, Sparingly};
 use spechop_types::{Chance, Owned, OwnedCache, Passage, QUESTION_BYTES_MAX, Tenant, with_causes};
 use tokio::time::timeout;
 
 use crate::accounts::Hold;
-use crate::caller::Caller;
+use crate::caller::{Caller, named};
 use crate::outcome::{Awaited, Outcome};
 use crate::places::NoPlace;
 use crate::server_state::ServerState;
-use crate::sparingly::Sparingly;
 use crate::status::AskError;
 use crate::tool_cache::bytes_of;
 
@@ -64,7 +63,10 @@ pub(crate) enum FindError {
     )]
     TenantBusy { most: usize },
     /// The tenant's budget is not enough for all of them.
-    #[error("the budget of tenant {tenant} has {left} target calls left, and these are {look_ups}")]
+    #[error(
+        "the budget of {} has {left} target calls left, and these are {look_ups}",
+        named(.tenant)
+    )]
     Short {
         tenant: Tenant,
         left: u32,

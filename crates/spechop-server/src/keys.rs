@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::bucket::Bucket;
+use crate::gcra::Gcra;
 
 /// Checks by Argon2 at once: each takes a core, and 256 MiB at most.
 const CHECKS_AT_ONCE: usize = 2;
@@ -38,7 +38,7 @@ pub(crate) struct Ring {
 pub(crate) struct Held {
     pub(crate) key: Key,
     /// What its own limit has left.
-    pub(crate) bucket: Mutex<Bucket>,
+    pub(crate) bucket: Mutex<Gcra>,
     /// The digest of the right key, once it was there.
     right: OnceLock<[u8; 32]>,
 }

@@ -15,7 +15,7 @@ use spechop_ports::{Record, Remembered};
 use spechop_speculate::{Memory, SharedMemory};
 use spechop_types::Tenant;
 
-use crate::state::{Keeper, Persisted, Purpose, newest};
+use crate::state::{BYTES_MAX, ESCAPED, Keeper, Persisted, Purpose, newest};
 use crate::toolbox::Verified;
 
 mod reachable;
@@ -26,12 +26,9 @@ const PURPOSE: Purpose = Purpose {
     content: "what was remembered",
     key: "speculator.memory_file",
     format: 1,
-    bytes_max: 64 << 20,
 };
 /// What an entry takes beside its texts and its vector: names of fields, numbers, a tenant.
 const ENTRY_BYTES: usize = 512;
-/// What a byte of a text takes at most.
-const ESCAPED: usize = 6;
 
 /// Everything in the file.
 #[derive(Serialize, Deserialize)]
@@ -138,7 +135,7 @@ impl Persisted for Memory {
 
     /// The last used entries, as many as the file has room for.
     fn kept(&self) -> Kept {
-        let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+        let mut room = BYTES_MAX;
         let size = |entry: &Remembered| {
             let texts = ESCAPED * (entry.asked.len() + entry.answer.len());
             let vector = entry.vector.as_ref().map_or(0, |vector| 2 * vector.len());

@@ -23,16 +23,13 @@ mod questions;
 mod tests;
 mod usage;
 
-use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use spechop_sched::{Backend, Cores};
 
 use crate::accounts::SharedCounts;
@@ -72,7 +69,7 @@ impl Metrics {
     pub(crate) fn new(backends: Vec<Backend>, cores: Option<Cores>) -> Self {
         let mut registry = Registry::with_prefix("spechop");
         let questions = Questions::new(&mut registry);
-        let retrievals = counters(
+        let retrievals = counter(
             &mut registry,
             "retrievals",
             "Requests for passages by how they ended",
@@ -84,7 +81,7 @@ impl Metrics {
         let transport = Counts::new(&mut registry);
         let spans = SpanCounts::new(&mut registry);
         let audits = audits(&mut registry);
-        let shared_accounts = counters(
+        let shared_accounts = counter(
             &mut registry,
             "shared_account_changes",
             "Changes of accounts that servers share by how they ended",
@@ -130,15 +127,15 @@ impl Metrics {
 
 fn audits(registry: &mut Registry) -> Meters {
     Meters {
-        audits: counters(registry, "audits", "Audits of answers by what came of them"),
-        calls: counters(registry, "audit_calls", "Calls of audits by stage"),
-        tokens: counters(registry, "audit_tokens", "Tokens of audits by stage"),
+        audits: counter(registry, "audits", "Audits of answers by what came of them"),
+        calls: counter(registry, "audit_calls", "Calls of audits by stage"),
+        tokens: counter(registry, "audit_tokens", "Tokens of audits by stage"),
         seconds: seconds(
             registry,
             "audit_call",
             "Time of the calls of audits by stage",
         ),
-        money: counters(
+        money: counter(
             registry,
             "audit_money_micros",
             "Money of audits by stage, in millionths of the currency of the prices; no tenant pays it",
@@ -146,48 +143,32 @@ fn audits(registry: &mut Registry) -> Meters {
     }
 }
 
-/// What a set of labels is.
-trait Labels: Clone + Debug + Hash + Eq + EncodeLabelSet + Send + Sync + 'static {}
-
-impl<L: Clone + Debug + Hash + Eq + EncodeLabelSet + Send + Sync + 'static> Labels for L {}
-
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
-    let counter = Counter::default();
+/// A counter, or one for each set of labels.
+fn counter<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let counter = M::default();
     registry.register(name, help, counter.clone());
     counter
 }
 
-fn counters<L: Labels>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Counter> {
-    let counters = Family::default();
-    registry.register(name, help, counters.clone());
-    counters
-}
-
-fn second(registry: &mut Registry, name: &str, help: &str) -> Counter<f64, AtomicU64> {
-    let seconds = Counter::default();
-    registry.register_with_unit(name, help, Unit::Seconds, seconds.clone());
-    seconds
-}
-
-fn seconds<L: Labels>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-) -> Family<L, Counter<f64, AtomicU64>> {
-    let seconds = Family::default();
+/// The same of seconds.
+fn seconds<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let seconds = M::default();
     registry.register_with_unit(name, help, Unit::Seconds, seconds.clone());
     seconds
 }
 
 /// Histograms of seconds.
-fn histograms<L: Labels>(
+fn histograms<L: Clone + Hash + Eq>(
     registry: &mut Registry,
     name: &str,
     help: &str,
     make: fn() -> Histogram,
-) -> Histograms<L> {
+) -> Histograms<L>
+where
+    Histograms<L>: Metric,
+{
     let histograms = Family::new_with_constructor(make);
     registry.register_with_unit(name, help, Unit::Seconds, histograms.clone());
     histograms

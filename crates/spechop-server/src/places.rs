@@ -155,12 +155,11 @@ impl fmt::Display for InVain {
 }
 
 impl Room {
-    /// So many places, of which a tenant may have so many; whoever finds none is refused.
-    pub(crate) fn without_line(most: usize, of_one: usize) -> Self {
+    /// The same places; whoever finds none is refused.
+    pub(crate) fn without_line(self) -> Self {
         Self {
-            most,
-            of_one,
             line_max: 0,
+            ..self
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spechop_config::{Qdrant, SharedMemory};
+use spechop_config::{MemoryCollection, Qdrant};
 use spechop_ports::{Call, Encoder, PortError, Retriever, SharedEntries};
 use spechop_qdrant::{Cluster, QdrantMemory, QdrantRetriever};
 use spechop_types::with_causes;
@@ -39,7 +39,7 @@ pub(crate) fn open(
 
 /// The entries that servers share. **Blocks** as [`open`] does, and for the same reasons.
 pub(crate) fn memory(
-    shared: &SharedMemory,
+    shared: &MemoryCollection,
     encoder: &Arc<dyn Encoder>,
 ) -> Result<Arc<dyn SharedEntries>, OpenError> {
     let failed = "shared memory";
@@ -64,19 +64,17 @@ pub(crate) fn memory(
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::time::Duration;
 
     use spechop_qdrant::{ClusterOptions, SearchOptions};
-    use spechop_testkit::TextVectors;
+    use spechop_testkit::{OwnPort, TextVectors};
 
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_qdrant_that_is_down_keeps_no_server_from_starting() {
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", nobody.local_addr().unwrap());
-        drop(nobody);
+        let nobody = OwnPort::reserve();
+        let url = format!("http://{}", nobody.address());
         let mut cluster = ClusterOptions::new(vec![url.clone()]);
         cluster.retries.pause = Duration::ZERO;
         let qdrant = Qdrant {

@@ -23,7 +23,6 @@ use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
-use tonic_types::FieldViolation;
 
 use self::log::Bounds;
 pub(crate) use self::log::{Forsaken, Found, Log, OffTheLog, READERS_MAX};
@@ -179,7 +178,7 @@ impl Questions {
 
 fn taken() -> AskError {
     let problem = "is the name of another question that is still open";
-    AskError::Invalid(vec![FieldViolation::new("question_id", problem)])
+    AskError::wrong("question_id", problem)
 }
 
 impl Opened {

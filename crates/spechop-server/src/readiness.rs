@@ -265,7 +265,7 @@ fn places<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<(String, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use spechop_testkit::Script;
+    use spechop_testkit::{OwnPort, Script};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -359,9 +359,8 @@ mod tests {
     async fn what_is_missing_is_told_by_name() {
         let there = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let up = there.local_addr().unwrap().port();
-        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let down = gone.local_addr().unwrap().port();
-        drop(gone);
+        let nobody = OwnPort::reserve();
+        let down = nobody.number();
         let vitals = Vitals::default();
         for (parts, missing, is_ready) in [
             (vec![part("index", true, &[])], vec![], true),

@@ -149,11 +149,8 @@ pub(crate) fn tuned(choice: &Choice) -> wire::Tuned {
 pub(crate) fn tuned_event(sequence: u64, tuned: wire::Tuned) -> wire::AskEvent {
     wire::AskEvent {
         sequence,
-        at_ms: 0.0,
-        branch: 0,
-        hop: 0,
-        provisional: false,
         event: Some(Event::Tuned(tuned)),
+        ..wire::AskEvent::default()
     }
 }
 
@@ -162,10 +159,8 @@ pub(crate) fn answer_event(sequence: u64, answer: wire::AskResponse) -> wire::As
     wire::AskEvent {
         sequence,
         at_ms: answer.elapsed_ms,
-        branch: 0,
-        hop: 0,
-        provisional: false,
         event: Some(Event::Answer(answer)),
+        ..wire::AskEvent::default()
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use spechop_agent::Settings;
 use spechop_config::{Config, Free, SpeculatorKind};
-use spechop_ports::SharedCells;
+use spechop_ports::{SharedCells, Sparingly};
 use spechop_redis::{RedisCells, RedisOptions};
 use spechop_types::{AnswerOptions, Budget, Money, Tenant, ms, with_causes};
 use tokio::sync::Semaphore;
@@ -26,7 +26,6 @@ use crate::reload::{Reloads, Told};
 use crate::shares::Shares;
 use crate::simulations::Simulations;
 use crate::spans::Spans;
-use crate::sparingly::Sparingly;
 use crate::status::AskError;
 use crate::toolbox::Toolbox;
 use crate::tuning::{TuningOf, Tunings};
@@ -107,8 +106,8 @@ impl ServerState {
             audits,
             speculators: toolbox.speculators(config.speculator.default),
             places,
-            retrievals: Places::new(Room::without_line(room.most, room.of_one)),
-            vectors: Places::new(Room::without_line(room.most, room.of_one)),
+            retrievals: Places::new(room.without_line()),
+            vectors: Places::new(room.without_line()),
             tunings,
             spans: Spans::new(config.otlp.as_ref(), metrics.spans.clone()),
             metrics,
@@ -155,10 +154,9 @@ impl ServerState {
         *now = Arc::new(new(&now));
         // As long as nobody else replaces it.
         let room = room(&now);
-        let Room { most, of_one, .. } = room;
         self.places.resize(room);
-        self.retrievals.resize(Room::without_line(most, of_one));
-        self.vectors.resize(Room::without_line(most, of_one));
+        self.retrievals.resize(room.without_line());
+        self.vectors.resize(room.without_line());
     }
 
     /// Those that questions are held against; `None` if nothing is limited now.

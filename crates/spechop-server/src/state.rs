@@ -30,9 +30,12 @@ pub(crate) struct Purpose {
     pub(crate) key: &'static str,
     /// Changes whenever an older program would misread a new file, or the other way round.
     pub(crate) format: u64,
-    /// Longer files are not ours.
-    pub(crate) bytes_max: u64,
 }
+
+/// Longer files are not ours: what is kept in one takes less.
+pub(crate) const BYTES_MAX: usize = 64 << 20;
+/// What a byte of a text takes in a file at most.
+pub(crate) const ESCAPED: usize = 6;
 
 /// Why a file is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +93,7 @@ impl Purpose {
         if !found.is_file() {
             return Err(Useless::NotAFile);
         }
-        let (bytes, most) = (found.len(), self.bytes_max);
+        let (bytes, most) = (found.len(), BYTES_MAX as u64);
         if bytes > most {
             return Err(Useless::TooLong { bytes, most });
         }

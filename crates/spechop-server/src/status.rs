@@ -16,6 +16,7 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 pub(crate) use self::http::{ErrorForm, HttpError};
 use crate::accounts::Shortage;
+use crate::caller::named;
 use crate::finder::FindError;
 use crate::outcome::Outcome;
 use crate::places::InVain;
@@ -35,8 +36,8 @@ pub(crate) enum AskError {
     Busy { questions_max: usize, wait: InVain },
     /// As many questions of one tenant as may be are being answered.
     #[error(
-        "{most} questions of tenant {tenant} are being answered, which is the most{wait}; try again later{}",
-        .wait.remedy("tenant.questions_max")
+        "{most} questions of {} are being answered, which is the most{wait}; try again later{}",
+        named(.tenant), .wait.remedy("tenant.questions_max")
     )]
     TenantBusy {
         tenant: Tenant,
@@ -105,7 +106,7 @@ impl From<AgentError> for AskError {
                 source: PortError::TooLong { what, detail },
             } => {
                 let problem = format!("is too long for {what}: {detail}");
-                Self::Invalid(vec![FieldViolation::new("question", problem)])
+                Self::wrong("question", problem)
             }
             error => Self::Agent(error),
         }
@@ -456,17 +457,18 @@ fn code(error: &AskError) -> Code {
 
 /// Why a tenant's question is not begun.
 fn short(tenant: &Tenant, shortage: &Shortage) -> String {
+    let tenant = named(tenant);
     match shortage {
         Shortage::UsedUp { what, again_in } => format!(
-            "the budget of tenant {tenant} is used up ({what}); a new period begins in {} s",
+            "the budget of {tenant} is used up ({what}); a new period begins in {} s",
             again_in.as_secs() + 1
         ),
         Shortage::SetAside { what, .. } => format!(
-            "the rest of the budget of tenant {tenant} ({what}) is set aside for its open questions; \
+            "the rest of the budget of {tenant} ({what}) is set aside for its open questions; \
              try again later"
         ),
         Shortage::Strangers { again_in } => format!(
-            "too many tenants have spent something lately to take on tenant {tenant}; try again in {} s",
+            "too many tenants have spent something lately to take on {tenant}; try again in {} s",
             again_in.as_secs() + 1
         ),
     }

@@ -6,7 +6,9 @@
 //! output counts for as long as the client says, and for nobody but its tenant: it becomes part of answers.
 //!
 //! The tool that this server calls is [`RETRIEVE`]. Outputs of other tools are kept for clients that ask.
+//! A planner's engine in this process asks, too, as soon as it has written a sub-question.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use spechop_ports::{Call, PortError, Retriever};
+use spechop_ports::{Call, PortError, Retriever, ToolOutputs};
 use spechop_types::{Owned, OwnedCache, Passage, Tenant};
 use spechop_web::http_retriever;
 use tokio::time::Instant;
@@ -190,6 +192,26 @@ impl ToolCache {
     }
 }
 
+impl ToolOutputs for ToolCache {
+    /// What [`CachedRetriever`] would serve. An output whose time is over is left to whoever looks it up.
+    fn has(&self, call: &Call, query: &str) -> bool {
+        if call.is_fresh() {
+            return false;
+        }
+        let key = ToolCall::query(query).key(call.tenant());
+        let entries = self.entries.lock();
+        let entry = entries.all.peek(&key);
+        entry.is_some_and(|entry| Instant::now() < entry.until)
+    }
+}
+
+/// What tenants have left is nobody's to read.
+impl fmt::Debug for ToolCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCache").finish_non_exhaustive()
+    }
+}
+
 pub(crate) fn bytes_of(passage: &Passage) -> usize {
     let url = passage.url.as_deref().unwrap_or_default();
     let texts = [&*passage.id, &passage.title, &passage.text, url];
@@ -283,6 +305,9 @@ impl Retriever for CachedRetriever {
 
 #[cfg(test)]
 mod tests {
+    use spechop_ports::{Lane, Wishes};
+    use spechop_types::Chance;
+
     use super::*;
 
     fn tenant(name: &str) -> Tenant {
@@ -427,6 +452,27 @@ mod tests {
         assert!(cache.was_left(&a, "one"));
         assert!(cache.passages(&a, "one").is_none());
         assert!(!cache.was_left(&a, "one"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_hears_of_what_a_look_up_would_be_served_and_uses_nothing() {
+        let cache = cache(2);
+        let put = |query: &str| {
+            let asked = call(RETRIEVE, json!({ "query": query }));
+            let output = json!([{ "id": "1", "text": "One." }]);
+            cache.put(&tenant("a"), asked, &output, HOUR).unwrap();
+        };
+        let of = |name| Call::of(tenant(name), Lane::Authoritative, Chance::CERTAIN);
+        let (a, b) = (of("a"), of("b"));
+        let (fresh, quiet) = (true, false);
+        put("one");
+        put("two");
+        assert!(cache.has(&a, " one ") && !cache.has(&b, "one") && !cache.has(&a, "One"));
+        assert!(!cache.has(&of("a").with(Wishes { fresh, quiet }), "one"));
+        put("three");
+        assert!(!cache.has(&a, "one") && cache.has(&a, "two") && cache.has(&a, "three"));
+        tokio::time::advance(HOUR).await;
+        assert!(!cache.has(&a, "two") && cache.was_left(a.tenant(), "two"));
     }
 
     #[test]

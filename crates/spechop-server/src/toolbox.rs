@@ -55,7 +55,7 @@ pub struct Toolbox {
     pub encoder: Option<Arc<dyn Encoder>>,
     /// Puts into a question what its conversation says, if the generator can.
     pub rewriter: Option<Arc<dyn Rewriter>>,
-    /// Outputs of tool calls that clients leave; the retriever asks it.
+    /// Outputs of tool calls that clients leave; the retriever asks it, and so does a planner in this process.
     pub(crate) tool_cache: Option<Arc<ToolCache>>,
     /// What was verified before; it is among the speculators, too.
     pub memory: Option<Verified>,
@@ -90,7 +90,8 @@ impl Toolbox {
     /// The first part that cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         intact::compare(config)?;
-        let mut opening = Opening::new(config)?;
+        let tool_cache = ToolCache::open(config.server.tool_outputs);
+        let mut opening = Opening::new(config, tool_cache.clone())?;
         let retrieval = opening.retrieval()?;
         let models = opening.models()?;
         let answering = opening.answering(&models, &retrieval.target)?;
@@ -105,7 +106,6 @@ impl Toolbox {
         let rewriter = models.generator.rewriter(&backends);
         let asked_for_vectors = backends.encodes(Arc::clone(&encoder));
         let (backends, cores) = backends.opened();
-        let tool_cache = ToolCache::open(config.server.tool_outputs);
         let passages = retrieval.passages;
         let toolbox = Self {
             encoder: Some(asked_for_vectors),

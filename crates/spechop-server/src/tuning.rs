@@ -74,6 +74,21 @@ struct Seen {
 pub(crate) type Members = BTreeMap<String, (u64, u64)>;
 
 impl Seen {
+    /// Nothing but what this tuner knows, and room for so many questions.
+    fn new(tuner: Tuner, history: NonZeroUsize) -> Self {
+        Self {
+            tuner,
+            hops: 0,
+            calls: CallRate::default(),
+            last: History::new(history.get()),
+            guess_chance: Chance::EVEN,
+            choices: Choices::default(),
+            drafts: Drafts::default(),
+            weighed_at: 0,
+            members: Members::new(),
+        }
+    }
+
     /// Notes what the tuner says of the guesses by now.
     fn weigh(&mut self) {
         if let Some(p) = self.tuner.p() {
@@ -169,17 +184,8 @@ impl Tunings {
         judged: impl IntoIterator<Item = (&'static str, bool)>,
     ) {
         let mut tunings = self.tunings.lock();
-        let mut seen = tunings.take(&of).unwrap_or_else(|| Seen {
-            tuner: Tuner::new(self.options),
-            hops: 0,
-            calls: CallRate::default(),
-            last: History::new(self.history.get()),
-            guess_chance: Chance::EVEN,
-            choices: Choices::default(),
-            drafts: Drafts::default(),
-            weighed_at: 0,
-            members: Members::new(),
-        });
+        let nothing = || Seen::new(Tuner::new(self.options), self.history);
+        let mut seen = tunings.take(&of).unwrap_or_else(nothing);
         for (member, is_right) in judged {
             let (guesses, right) = seen.members.entry(member.to_owned()).or_default();
             *guesses += 1;
@@ -203,19 +209,15 @@ impl Tunings {
         let Some(tuner) = Tuner::resume(self.options, kept.learnt) else {
             return false;
         };
-        let mut last = History::new(self.history.get());
-        kept.questions.into_iter().for_each(|past| last.push(past));
         let mut seen = Seen {
-            tuner,
             hops: kept.hops,
             calls: kept.calls,
-            last,
-            guess_chance: Chance::EVEN,
-            choices: Choices::default(),
-            drafts: Drafts::default(),
-            weighed_at: 0,
             members: kept.members,
+            ..Seen::new(tuner, self.history)
         };
+        for past in kept.questions {
+            seen.last.push(past);
+        }
         seen.weigh();
         self.tunings.lock().keep(of, seen);
         true

@@ -7,60 +7,38 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use crate::keys::key;
-use crate::support::{Server, endless, eventually, question, replace};
+use crate::support::{Server, by, endless, eventually, finish, named, question, replace};
 use axum::body::Bytes;
 use futures::{StreamExt, stream};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, FinishNowRequest, GetBackendsRequest, GetTuningRequest};
+use spechop_proto::{AskRequest, GetBackendsRequest, GetTuningRequest};
 use spechop_testkit::Script;
 use spechop_testkit::frames::message;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tonic::codegen::Service;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A message with a key, and on behalf of a tenant, if they are named.
-fn with<T>(key: &str, tenant: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let metadata = request.metadata_mut();
-    if !key.is_empty() {
-        let bearer = format!("Bearer {key}").parse().unwrap();
-        metadata.insert("authorization", bearer);
-    }
-    if !tenant.is_empty() {
-        metadata.insert("spechop-tenant", tenant.parse().unwrap());
-    }
-    request
-}
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn ask(server: &Server, key: &str, tenant: &str) -> Result<(), Status> {
-    let request = with(key, tenant, question());
+    let request = by(key, tenant, question());
     server.client().await.ask(request).await.map(|_| ())
 }
 
 /// The answer to a request of HTTP/1.1: its head and its body.
 async fn http(server: &Server, request: &str, more: &str, body: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let long = body.len();
-    let text = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {long}\r\n{more}\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    let reads = stream.read_to_string(&mut answer);
-    timeout(PATIENCE, reads).await.unwrap().unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_ascii_lowercase(), body.to_owned())
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\n{more}");
+    let answer = server.http1(&head, body.as_bytes());
+    let (_, head, body) = timeout(PATIENCE, answer).await.unwrap();
+    (head.to_lowercase(), body)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,10 +90,10 @@ async fn a_key_says_who_asks_and_what_for() {
         let asked = ask(&server, key, tenant).await;
         assert_eq!(code(asked), asks, "{key} {tenant}");
         let mut admin = admin.clone();
-        let request = with(key, tenant, GetBackendsRequest {});
+        let request = by(key, tenant, GetBackendsRequest {});
         let told = admin.get_backends(request).await.map(|_| ());
         assert_eq!(code(told), administers, "{key} {tenant}");
-        let request = with(key, tenant, GetTuningRequest {});
+        let request = by(key, tenant, GetTuningRequest {});
         let told = admin.get_tuning(request).await.map(|_| ());
         assert_eq!(code(told), administers, "{key} {tenant}");
     }
@@ -185,24 +163,17 @@ async fn the_tenant_is_that_of_the_key() {
     let (mine_too, two) = key("mine_too", "tenant = \"mine\"");
     let (other, three) = key("other", "tenant = \"other\"");
     let server = Server::configured(endless(), &(one + &two + &three)).await;
-    let named = AskRequest {
-        question_id: "q".to_owned(),
-        ..question()
-    };
-    let request = with(&mine, "", named);
+    let request = by(&mine, "", named("q"));
     let mut client = server.client().await;
     let mut asking = JoinSet::new();
     asking.spawn(async move { client.ask(request).await.map(|_| ()) });
     eventually(|| server.gauges.questions_open() == 1).await;
-    let finish = async |key: &str| {
-        let request = FinishNowRequest {
-            question_id: "q".to_owned(),
-        };
+    let finishes = async |key: &str| {
         let mut client = server.client().await;
-        client.finish_now(with(key, "", request)).await.map(|_| ())
+        client.finish_now(by(key, "", finish("q"))).await
     };
-    assert_eq!(finish(&other).await.unwrap_err().code(), Code::NotFound);
-    finish(&mine_too).await.unwrap();
+    assert_eq!(finishes(&other).await.unwrap_err().code(), Code::NotFound);
+    finishes(&mine_too).await.unwrap();
     asking.join_next().await.unwrap().unwrap().unwrap();
 }
 
@@ -217,7 +188,7 @@ async fn wrong_keys_are_answered_slowly() {
         let mut client = SpecHopClient::new(channel.clone());
         asking.spawn(async move {
             let wrong = format!("spechop.right.{number}");
-            client.ask(with(&wrong, "", question())).await.map(|_| ())
+            client.ask(by(&wrong, "", question())).await.map(|_| ())
         });
     }
     // Twenty at once, a second between the others: the last ones come long after this.
@@ -226,7 +197,7 @@ async fn wrong_keys_are_answered_slowly() {
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
     let mut client = SpecHopClient::new(channel);
-    client.ask(with(&right, "", question())).await.unwrap();
+    client.ask(by(&right, "", question())).await.unwrap();
     // Those that have ended by now are in the set until they are taken out.
     while asking.try_join_next().is_some() {}
     assert!(!asking.is_empty(), "all of them were answered meanwhile");
@@ -241,7 +212,7 @@ async fn wrong_keys_that_wait_do_not_pile_up() {
     let mut asking = JoinSet::new();
     for number in 0..80 {
         let mut client = SpecHopClient::new(channel.clone());
-        let mut request = with(&format!("spechop.right.{number}"), "", question());
+        let mut request = by(&format!("spechop.right.{number}"), "", question());
         let padding = "x".repeat(14_000).parse().unwrap();
         request.metadata_mut().insert("padding", padding);
         asking.spawn(async move { client.ask(request).await.map(|_| ()) });
@@ -317,20 +288,13 @@ async fn whoever_has_sent_too_many_requests_may_still_end_a_question() {
     let limit = "requests_per_second = 0.001\nrequests_burst = 1\n";
     let (slow, lines) = key("slow", limit);
     let server = Server::configured(endless(), &format!("{lines}[tenant]\n{limit}")).await;
-    let named = AskRequest {
-        question_id: "q".to_owned(),
-        ..question()
-    };
-    let request = with(&slow, "", named);
+    let request = by(&slow, "", named("q"));
     let mut client = server.client().await;
     let mut asking = JoinSet::new();
     asking.spawn(async move { client.ask(request).await.map(|_| ()) });
     eventually(|| server.gauges.questions_open() == 1).await;
-    let request = FinishNowRequest {
-        question_id: "q".to_owned(),
-    };
     let mut client = server.client().await;
-    client.finish_now(with(&slow, "", request)).await.unwrap();
+    client.finish_now(by(&slow, "", finish("q"))).await.unwrap();
     asking.join_next().await.unwrap().unwrap().unwrap();
     // It is over, and known for a while.
     let head = format!("authorization: Bearer {slow}\r\n");
@@ -369,7 +333,7 @@ async fn nobody_takes_the_places_of_others() {
     let mut asking = JoinSet::new();
     for tenant in ["greedy", "other"] {
         let mut client = server.client().await;
-        asking.spawn(async move { client.ask(with("", tenant, question())).await.map(|_| ()) });
+        asking.spawn(async move { client.ask(by("", tenant, question())).await.map(|_| ()) });
         let open = usize::from(tenant == "other") + 1;
         eventually(|| server.gauges.questions_open() == open).await;
         if tenant == "greedy" {
@@ -438,7 +402,7 @@ async fn a_second_tenant_in_the_file_of_keys_has_its_share_of_the_places() {
     );
     let server = Server::configured(endless(), &config).await;
     let mut first = server.client().await;
-    let request = with(&one, "", question());
+    let request = by(&one, "", question());
     let mut asking = JoinSet::new();
     asking.spawn(async move { first.ask(request).await.map(|_| ()) });
     eventually(|| server.gauges.questions_open() == 1).await;
@@ -450,7 +414,7 @@ async fn a_second_tenant_in_the_file_of_keys_has_its_share_of_the_places() {
                     deadline_ms: Some(20),
                     ..question()
                 };
-                let asked = server.client().await.ask(with(&one, "", request)).await;
+                let asked = server.client().await.ask(by(&one, "", request)).await;
                 if asked.unwrap_err().code() == code {
                     return;
                 }

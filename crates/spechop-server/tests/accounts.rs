@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Server, eventually, of, question};
+use crate::support::{Server, at, eventually, of, question};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, Budget, StopReason};
 use spechop_testkit::Script;
@@ -32,12 +32,9 @@ fn greedy() -> AskRequest {
             target_calls: Some(1000),
             ..Budget::default()
         }),
-        ..question()
+        ..at(1)
     }
-    .with(|asked| {
-        asked.width = Some(Width::K(1));
-        asked.hop_budget = Some(32);
-    })
+    .with(|asked| asked.hop_budget = Some(32))
 }
 
 /// What is left of a tenant's account: a question that wants more than that gets it all, and uses it up.

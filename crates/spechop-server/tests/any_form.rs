@@ -1,15 +1,15 @@
 //! Questions that the planner was not made for, over scripted ports: who answers them instead, and what is told.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
-use crate::over_http::{client, url};
+use crate::over_http::{chat, client, data, url};
 use crate::support::{Empty, Server, Sure, bare, config, question};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::ask_event::Event;
-use spechop_proto::{AskEvent, AskRequest, AskResponse, Budget};
+use spechop_proto::{AskEvent, AskRequest, Budget};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Observation, Step};
@@ -56,19 +56,6 @@ async fn over(ports: ScriptedPorts, parts: Bare, says: Option<&'static str>, tom
     Server::over(ports, toolbox, config).await
 }
 
-async fn events(server: &Server, request: AskRequest) -> (Vec<AskEvent>, AskResponse) {
-    let mut client = server.client().await;
-    let mut stream = client.ask_stream(request).await.unwrap().into_inner();
-    let mut events = Vec::new();
-    while let Some(event) = stream.message().await.unwrap() {
-        events.push(event);
-    }
-    let Some(Event::Answer(answer)) = events.pop().and_then(|event| event.event) else {
-        panic!("no answer: {events:?}");
-    };
-    (events, answer)
-}
-
 fn is_handed_over(event: &AskEvent) -> bool {
     matches!(event.event, Some(Event::HandedOver(_)))
 }
@@ -76,7 +63,7 @@ fn is_handed_over(event: &AskEvent) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_of_another_form_is_answered_by_the_fallback_and_everything_begins_again() {
     let server = server(0.001, Some("Hello!")).await;
-    let (events, answer) = events(&server, question()).await;
+    let (events, answer) = server.told(question()).await;
     assert_eq!((&*answer.answer, answer.hops.len()), ("Hello!", 1));
     let of_form = answer.handed_over.unwrap().of_form;
     let confidence = answer.confidence.unwrap();
@@ -105,17 +92,13 @@ async fn a_chat_is_told_that_it_begins_anew() {
     let server = server(0.001, Some("Hello!")).await;
     let again = "hardly of a form that the planner was trained on: the fallback begins anew.\n1. ";
     for stream in [false, true] {
-        let body = json!({ "messages": [{ "role": "user", "content": "q" }], "stream": stream });
-        let request = client().post(url(&server, "/v1/chat/completions"));
-        let text = request.json(&body).send().await.unwrap();
-        let text = text.text().await.unwrap();
-        let chunks = text.lines().map(|line| line.trim_start_matches("data: "));
-        let chunks = chunks.filter_map(|chunk| serde_json::from_str::<Value>(chunk).ok());
-        let choices = chunks.map(|chunk| chunk["choices"][0].clone());
-        let said = choices.map(|choice| match stream {
-            true => choice["delta"].clone(),
-            false => choice["message"].clone(),
-        });
+        let response = chat(&server, json!({ "stream": stream })).send().await;
+        let text = response.unwrap().text().await.unwrap();
+        let (chunks, part) = match stream {
+            true => (data(&text), "delta"),
+            false => (vec![serde_json::from_str(&text).unwrap()], "message"),
+        };
+        let said = chunks.iter().map(|chunk| &chunk["choices"][0][part]);
         let said: Vec<_> = said.collect();
         let joined =
             |field: &str| -> String { said.iter().filter_map(|one| one[field].as_str()).collect() };
@@ -139,11 +122,9 @@ async fn a_client_of_mcp_is_told_that_it_begins_anew() {
     let request = client().post(url(&server, "/mcp"));
     let request = request.header("accept", "application/json, text/event-stream");
     let text = request.json(&call).send().await.unwrap().text().await;
-    let text = text.unwrap();
-    let messages = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    let messages = messages.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let said = messages.filter_map(|said| said["params"]["message"].as_str().map(str::to_owned));
-    let said: Vec<_> = said.collect();
+    let messages = data(&text.unwrap());
+    let said = messages.iter().map(|said| &said["params"]["message"]);
+    let said: Vec<_> = said.filter_map(Value::as_str).collect();
     assert_eq!(said.len(), 4, "three hops and a remark: {said:?}");
     assert!(said[2].ends_with("the fallback begins anew."), "{said:?}");
 }
@@ -151,7 +132,7 @@ async fn a_client_of_mcp_is_told_that_it_begins_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_the_planner_knows_is_not_handed_over() {
     let server = server(0.99, Some("Hello!")).await;
-    let (events, answer) = events(&server, question()).await;
+    let (events, answer) = server.told(question()).await;
     assert!(!events.iter().any(is_handed_over));
     assert_eq!((&*answer.answer, answer.handed_over), ("so fact 1", None));
 }
@@ -160,7 +141,7 @@ async fn a_question_that_the_planner_knows_is_not_handed_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_with_an_allowance_has_the_fallback_as_well() {
     let server = configured(0.001, Some("Hello!"), "[tenant]\ntarget_calls = 1000\n").await;
-    let (events, answer) = events(&server, question()).await;
+    let (events, answer) = server.told(question()).await;
     assert!(events.iter().any(is_handed_over));
     assert_eq!(answer.answer, "Hello!");
     server.is_idle().await;
@@ -177,7 +158,7 @@ async fn without_a_second_answer_the_first_is_withheld() {
     };
     for (says, request, is_tried) in [(None, question(), true), (Some("Hello!"), limited, false)] {
         let server = server(0.001, says).await;
-        let (events, answer) = events(&server, request).await;
+        let (events, answer) = server.told(request).await;
         assert_eq!(events.iter().any(is_handed_over), is_tried);
         assert!(answer.handed_over.is_none());
         let withheld = answer.confidence.unwrap().withheld;
@@ -199,7 +180,7 @@ async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {
             ..bare(&ports)
         };
         let server = over(ports, parts, says, "").await;
-        let (events, answer) = events(&server, question()).await;
+        let (events, answer) = server.told(question()).await;
         assert!(events.iter().any(is_handed_over));
         assert_eq!(answer.handed_over.is_some(), says.is_some());
         let withheld = answer.confidence.unwrap().withheld;
@@ -213,13 +194,8 @@ async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_whose_fallback_fails_is_told_that_its_first_hops_count() {
     let server = server(0.001, None).await;
-    let body = json!({ "messages": [{ "role": "user", "content": "q" }], "stream": true });
-    let request = client().post(url(&server, "/v1/chat/completions"));
-    let request = request.header("spechop-events", "true").json(&body);
-    let text = request.send().await.unwrap().text().await.unwrap();
-    let chunks = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    let chunks = chunks.filter_map(|chunk| serde_json::from_str::<Value>(chunk).ok());
-    let chunks: Vec<_> = chunks.collect();
+    let request = chat(&server, json!({ "stream": true })).header("spechop-events", "true");
+    let chunks = data(&request.send().await.unwrap().text().await.unwrap());
     let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
     let reasoning = deltas.filter_map(|delta| delta["reasoning_content"].as_str());
     let reasoning: String = reasoning.collect();

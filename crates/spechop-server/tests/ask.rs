@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::over_http::get;
-use crate::support::{Server, options, question};
+use crate::support::{Server, at, options, question};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, CommitKind, Effort, Options, StopReason, VerifierMode};
 use spechop_testkit::Script;
@@ -17,10 +17,7 @@ async fn a_question_says_how_many_look_ups_may_find_nothing() {
     let server = Server::start(script).await;
     // The server's own limit is the paper's.
     for (most, applied) in [(None, 1), (Some(0), 0), (Some(2), 2)] {
-        let request = question().with(|asked| {
-            asked.width = Some(Width::K(1));
-            asked.not_found_max = most;
-        });
+        let request = at(1).with(|asked| asked.not_found_max = most);
         let answer = server.ask(request).await.unwrap();
         assert_eq!(answer.stop_reason(), StopReason::NotFound);
         assert_eq!(answer.hops.len(), applied as usize + 1);
@@ -130,10 +127,7 @@ async fn answers_with_hops_citations_and_cost() {
 async fn the_request_decides_how() {
     let server = Server::start(Script::steady(&[true, true, true], 1, 10, 2)).await;
 
-    let standard = server
-        .ask(question().with(|asked| asked.width = Some(Width::K(1))))
-        .await
-        .unwrap();
+    let standard = server.ask(at(1)).await.unwrap();
     assert_eq!(standard.usage.unwrap().speculations.unwrap().started, 0);
     assert!(
         standard
@@ -190,9 +184,8 @@ async fn the_request_decides_how() {
     };
     let request = AskRequest {
         budget: Some(budget),
-        ..question()
-    }
-    .with(|asked| asked.width = Some(Width::K(1)));
+        ..at(1)
+    };
     let poor = server.ask(request).await.unwrap();
     assert_eq!(
         (poor.hops.len(), poor.stop_reason()),
@@ -204,10 +197,7 @@ async fn the_request_decides_how() {
 async fn injected_latency_is_there_and_is_labelled() {
     let toml = "[target.injected_latency]\nmean_ms = 60.0\nseed = 9";
     let server = Server::configured(Script::instant(2), toml).await;
-    let answer = server
-        .ask(question().with(|asked| asked.width = Some(Width::K(1))))
-        .await
-        .unwrap();
+    let answer = server.ask(at(1)).await.unwrap();
     let label = answer.injected_latency.unwrap();
     assert_eq!((label.mean_ms, label.sigma_ms, label.seed), (60.0, 0.0, 9));
     assert!(

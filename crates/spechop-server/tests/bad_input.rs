@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::support::{Server, bare, config, question};
+use crate::support::{Server, at, bare, config, failure, finish, question};
 use prost::Message;
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
 use spechop_proto::options::Width;
-use spechop_proto::{AskRequest, AskResponse, Budget, FinishNowRequest};
+use spechop_proto::{AskRequest, AskResponse, Budget};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
@@ -22,9 +22,13 @@ async fn every_wrong_field_is_named() {
         question: text.to_owned(),
         ..AskRequest::default()
     };
-    let budget = |budget: Budget| AskRequest {
-        budget: Some(budget),
-        ..question()
+    let budget = |limit: fn(&mut Budget)| {
+        let mut budget = Budget::default();
+        limit(&mut budget);
+        AskRequest {
+            budget: Some(budget),
+            ..question()
+        }
     };
     for (request, fields, words) in [
         (asking(""), &["question"][..], "is empty"),
@@ -34,21 +38,9 @@ async fn every_wrong_field_is_named() {
             &["question"],
             "5000 bytes; the most is 4096",
         ),
-        (
-            question().with(|asked| asked.width = Some(Width::K(0))),
-            &["options.k"],
-            "must be at least 1, not 0",
-        ),
-        (
-            question().with(|asked| asked.width = Some(Width::K(65))),
-            &["options.k"],
-            "must be at most 64, not 65",
-        ),
-        (
-            question().with(|asked| asked.width = Some(Width::K(u32::MAX))),
-            &["options.k"],
-            "must be at most 64",
-        ),
+        (at(0), &["options.k"], "must be at least 1, not 0"),
+        (at(65), &["options.k"], "must be at most 64, not 65"),
+        (at(u32::MAX), &["options.k"], "must be at most 64"),
         (
             question().with(|asked| asked.hop_budget = Some(0)),
             &["options.hop_budget"],
@@ -126,26 +118,17 @@ async fn every_wrong_field_is_named() {
             "this server has llm, none",
         ),
         (
-            budget(Budget {
-                time_ms: Some(0),
-                ..Budget::default()
-            }),
+            budget(|budget| budget.time_ms = Some(0)),
             &["budget.time_ms"],
             "at least 1",
         ),
         (
-            budget(Budget {
-                target_calls: Some(0),
-                ..Budget::default()
-            }),
+            budget(|budget| budget.target_calls = Some(0)),
             &["budget.target_calls"],
             "at least 1",
         ),
         (
-            budget(Budget {
-                tokens: Some(0),
-                ..Budget::default()
-            }),
+            budget(|budget| budget.tokens = Some(0)),
             &["budget.tokens"],
             "at least 1",
         ),
@@ -198,10 +181,7 @@ async fn the_server_can_take_less() {
     let toml = "[question]\nk = 2\nk_max = 2\npassages_max = 5";
     let server = Server::configured(Script::instant(1), toml).await;
     for (request, words) in [
-        (
-            question().with(|asked| asked.width = Some(Width::K(3))),
-            "options.k: must be at most 2, not 3",
-        ),
+        (at(3), "options.k: must be at most 2, not 3"),
         (
             question().with(|asked| asked.width = Some(Width::UNBOUNDED)),
             "options.unbounded: this server takes k up to 2",
@@ -260,9 +240,7 @@ async fn a_key_that_is_there_twice_is_wrong() {
             assert!(status.message().contains("once"), "{status}");
         }
     }
-    let mut finish = Request::new(FinishNowRequest {
-        question_id: "q".to_owned(),
-    });
+    let mut finish = Request::new(finish("q"));
     for tenant in ["a", "b"] {
         let tenant = tenant.parse().unwrap();
         finish.metadata_mut().append("spechop-tenant", tenant);
@@ -288,12 +266,11 @@ impl Planner for Narrow {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_is_too_long_for_the_planner_is_the_clients_mistake() {
-    let ports = ScriptedPorts::new(Script::instant(3));
-    let parts = Bare {
+    let server = Server::with(Script::instant(3), config(""), |ports| Bare {
         planner: Arc::new(Narrow(ports.clone())),
-        ..bare(&ports)
-    };
-    let server = Server::with(ports, parts, config("")).await;
+        ..bare(ports)
+    })
+    .await;
     let long = AskRequest {
         question: "a".repeat(4000),
         ..question()
@@ -303,20 +280,13 @@ async fn a_question_that_is_too_long_for_the_planner_is_the_clients_mistake() {
     let details = status.get_details_bad_request().unwrap();
     assert_eq!(details.field_violations[0].field, "question");
     assert!(status.message().contains("100 bytes"), "{status}");
-    let mut stream = server.client().await.ask_stream(long).await.unwrap();
-    let streamed = loop {
-        match stream.get_mut().message().await {
-            Ok(event) => assert!(event.is_some()),
-            Err(status) => break status,
-        }
-    };
+    let streamed = failure(server.stream(long).await).await;
     assert_eq!(streamed.message(), status.message());
     let outcome = |name: &str| format!("spechop_questions_total{{outcome=\"{name}\"}}");
     assert_eq!(server.metric(&outcome("invalid")).await, 2);
 
     // Hops that outgrow the planner are nobody's mistake.
-    let one_by_one = question().with(|asked| asked.width = Some(Width::K(1)));
-    let status = server.ask(one_by_one).await.unwrap_err();
+    let status = server.ask(at(1)).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert_eq!(server.metric(&outcome("failed")).await, 1);
 }

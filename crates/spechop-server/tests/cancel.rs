@@ -9,10 +9,12 @@
 
 use std::time::Duration;
 
-use crate::support::{Server, endless, eventually, is_own_timer, question};
+use crate::support::{
+    Server, endless, eventually, failure, finish, is_own_timer, named, of, question, tasks,
+};
 use spechop_config::Env;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, CancelRequest, FinishNowRequest};
+use spechop_proto::{AskRequest, CancelRequest};
 use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -48,11 +50,6 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
     let toml = "[server]\nquestions_max = 100\n[scheduler.retriever]\ncapacity = 1000";
     let server = Server::configured(endless(), toml).await;
     let client = server.client().await;
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
     // One question first, so that whatever stays for good is there.
     drop(client.clone().ask_stream(question()).await.unwrap());
     server.is_idle().await;
@@ -62,9 +59,7 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
         for i in 0..WAVE {
             let mut client = client.clone();
             // Tenants share no look-ups, so that each question has its own.
-            let mut question = Request::new(question());
-            let tenant = format!("t{i}").parse().unwrap();
-            question.metadata_mut().insert("spechop-tenant", tenant);
+            let question = of(&format!("t{i}"), question());
             asking.spawn(async move {
                 if i % 2 == 0 {
                     let _ = client.ask(question).await;
@@ -84,16 +79,7 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
         server.is_idle().await;
     }
     eventually(|| tasks() <= before).await;
-    let held = server.backends().await.into_iter().map(|backend| {
-        let running = backend.running_authoritative + backend.running_speculative;
-        let waiting = backend.waiting_authoritative + backend.waiting_speculative;
-        (backend.name, running + waiting)
-    });
-    assert!(
-        held.clone().all(|(_, calls)| calls == 0),
-        "{:?}",
-        held.collect::<Vec<_>>()
-    );
+    hold_nothing(&server).await;
     assert!(
         server.ports.started() >= 1000,
         "they had begun: {}",
@@ -101,7 +87,8 @@ async fn a_thousand_cancelled_questions_leave_nothing() {
     );
 }
 
-/// Questions that go away at four moments of their lives. SPECHOP_CANCELS says how many; 2,000 if it is not set.
+/// Questions that go away at four moments of their lives. SPECHOP_CANCELS says how many, 100,000 in `deploy/attack.sh`;
+/// 2,000 if it is not set.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_cancels_leave_no_task_and_no_call() {
     const AT_ONCE: usize = 40;
@@ -115,11 +102,6 @@ async fn many_cancels_leave_no_task_and_no_call() {
                 [scheduler.retriever]\ncapacity = 1000\n[scheduler.generator]\ncapacity = 1000";
     let server = Server::configured(endless(), toml).await;
     let mut client = server.client().await;
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
     // One question first, so that whatever stays for good is there.
     drop(client.clone().ask_stream(question()).await.unwrap());
     server.is_idle().await;
@@ -141,6 +123,11 @@ async fn many_cancels_leave_no_task_and_no_call() {
     }
     server.is_idle().await;
     eventually(|| tasks() <= before).await;
+    hold_nothing(&server).await;
+}
+
+/// No call runs at any backend, and none waits.
+async fn hold_nothing(server: &Server) {
     for backend in server.backends().await {
         let running = backend.running_authoritative + backend.running_speculative;
         let waiting = backend.waiting_authoritative + backend.waiting_speculative;
@@ -168,37 +155,23 @@ async fn cancelled(mut client: SpecHopClient<Channel>, name: String, moment: usi
         // By the call that is there for it.
         _ => {
             asked.question_id.clone_from(&name);
-            let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
+            let stream = client.ask_stream(asked).await.unwrap().into_inner();
             let cancel = CancelRequest { question_id: name };
             client.cancel(cancel).await.unwrap();
-            let status = loop {
-                match stream.message().await {
-                    Ok(event) => assert!(event.is_some()),
-                    Err(status) => break status,
-                }
-            };
-            assert_eq!(status.code(), Code::Cancelled);
+            assert_eq!(failure(stream).await.code(), Code::Cancelled);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_not_said_to_be_unheard_of() {
-    let question_id = || "q".to_owned();
-    let named = || AskRequest {
-        question_id: question_id(),
-        ..question()
-    };
     let cancel = || CancelRequest {
-        question_id: question_id(),
-    };
-    let finish = FinishNowRequest {
-        question_id: question_id(),
+        question_id: "q".to_owned(),
     };
     // Nobody remembers a question that was cancelled.
     let server = Server::start(endless()).await;
     let mut client = server.client().await;
-    let mut stream = client.ask_stream(named()).await.unwrap().into_inner();
+    let mut stream = client.ask_stream(named("q")).await.unwrap().into_inner();
     client.cancel(cancel()).await.unwrap();
     while let Ok(Some(_)) = stream.message().await {}
     server.is_idle().await;
@@ -206,8 +179,8 @@ async fn what_has_ended_is_not_said_to_be_unheard_of() {
     // An answered one is known, and cannot end early any more.
     let server = Server::start(Script::instant(1)).await;
     let mut client = server.client().await;
-    client.ask(named()).await.unwrap();
-    let late = client.finish_now(finish).await.unwrap_err();
+    client.ask(named("q")).await.unwrap();
+    let late = client.finish_now(finish("q")).await.unwrap_err();
     for status in [again, late] {
         assert_eq!(status.code(), Code::NotFound);
         let words = "no question q is open on this server: it has ended, or has not begun";
@@ -266,13 +239,7 @@ async fn the_earliest_deadline_counts() {
             assert!(status.message().contains("the deadline passed"), "{status}");
         }
 
-        let mut stream = client.ask_stream(request()).await.unwrap().into_inner();
-        let status = loop {
-            match stream.message().await {
-                Ok(event) => assert!(event.is_some()),
-                Err(status) => break status,
-            }
-        };
+        let status = failure(server.stream(request()).await).await;
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         server.is_idle().await;
     }

@@ -5,22 +5,18 @@
 use std::collections::BTreeMap;
 
 use spechop_proto::AskRequest;
-use spechop_proto::options::Width;
 use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-use crate::support::{Server, question};
+use crate::support::{Server, at, eventually};
 
 fn script() -> Script {
     Script::steady(&[true, false, true], 1, 4, 1)
 }
 
 fn asked(k: u32) -> AskRequest {
-    question().with(|asked| {
-        asked.width = Some(Width::K(k));
-        asked.fresh = true;
-    })
+    at(k).with(|asked| asked.fresh = true)
 }
 
 /// Asks `count` questions, eight at once; how often each answer or status came.
@@ -75,7 +71,7 @@ async fn an_answer_is_the_undisturbed_one_or_there_is_an_error() {
     assert!(seen[&expected] > 10, "{seen:?}");
     assert!(seen.len() > 1, "{seen:?}");
     // What hung was cancelled with its question.
-    crate::support::eventually(|| server.ports.live() == 0).await;
+    eventually(|| server.ports.live() == 0).await;
 }
 
 /// A speculator that talks nothing but garbage costs time, never an answer or an error.

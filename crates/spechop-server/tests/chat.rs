@@ -3,43 +3,31 @@
 
 use std::sync::Arc;
 
-use crate::over_http::{client, url};
+use crate::over_http::{chat, data};
 use crate::support::{Server, Shelf, bare, config};
 use async_trait::async_trait;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
-use spechop_server::{Bare, Toolbox};
+use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
-    let chat = async |server: &Server, fields: Value| {
-        let mut body = json!({
-            "messages": [{ "role": "user", "content": "q" }],
-            "spechop": { "options": { "k": 1 } },
-        });
-        for (name, value) in fields.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        let request = client().post(url(server, "/v1/chat/completions"));
-        request.json(&body).send().await.unwrap()
+    let chat = async |server: &Server, mut fields: Value| {
+        fields["spechop"] = json!({ "options": { "k": 1 } });
+        chat(server, fields).send().await.unwrap()
     };
     let streamed = json!({ "stream": true, "stream_options": { "include_usage": true } });
-    let lines = async |response: Response| {
+    let text = async |response: Response| {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        let text = response.text().await.unwrap();
-        let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
-        lines.map(str::to_owned).collect::<Vec<_>>()
+        response.text().await.unwrap()
     };
     let server = Server::start(Script::instant(2)).await;
-    let mut told = lines(chat(&server, streamed.clone()).await).await;
-    assert_eq!(told.pop().unwrap(), "[DONE]");
-    let chunks: Vec<Value> = told
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let told = text(chat(&server, streamed.clone()).await).await;
+    assert!(told.ends_with("data: [DONE]\n\n"), "{told}");
+    let chunks = data(&told);
     let (last, chunks) = chunks.split_last().unwrap();
     assert_eq!(last["choices"], json!([]));
     assert!(last["usage"]["total_tokens"].is_u64());
@@ -68,8 +56,10 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
     let mut script = Script::instant(2);
     script.failures.insert((1, Stage::Target), u32::MAX);
     let server = Server::start(script).await;
-    let told = lines(chat(&server, streamed).await).await;
-    let error: Value = serde_json::from_str(told.last().unwrap()).unwrap();
+    let told = text(chat(&server, streamed).await).await;
+    assert!(!told.contains("[DONE]"), "{told}");
+    let told = data(&told);
+    let error = told.last().unwrap();
     assert_eq!(error["error"]["code"], "unavailable");
     assert_eq!(error["error"]["type"], "server_error");
     for (field, value) in [
@@ -106,21 +96,11 @@ async fn a_chat_streams_its_hops_and_tells_errors_in_openais_form() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
     let config = config("[server]\npublic_url = \"https://qa.example/\"\n");
-    let ports = ScriptedPorts::new(Script::instant(2));
-    let mut toolbox = Toolbox::of(bare(&ports), &config);
-    toolbox.passages = Some(Arc::new(Shelf));
-    let server = Server::over(ports, toolbox, config).await;
+    let server = Server::showing(Script::instant(2), config, Shelf).await;
     let ask = async |header: &str, options: Value| {
-        let body = json!({
-            "model": "spechop-k1", "stream": true, "spechop": options,
-            "messages": [{ "role": "user", "content": "q" }],
-        });
-        let request = client().post(url(&server, "/v1/chat/completions"));
-        let request = request.header("spechop-events", header).json(&body);
-        let text = request.send().await.unwrap().text().await.unwrap();
-        let lines = text.lines().filter_map(|line| line.strip_prefix("data: {"));
-        let chunks = lines.map(|line| serde_json::from_str(&format!("{{{line}")).unwrap());
-        chunks.collect::<Vec<Value>>()
+        let fields = json!({ "model": "spechop-k1", "stream": true, "spechop": options });
+        let request = chat(&server, fields).header("spechop-events", header);
+        data(&request.send().await.unwrap().text().await.unwrap())
     };
     let content = |chunks: &[Value]| -> String {
         let deltas = chunks
@@ -201,12 +181,11 @@ impl Planner for Full {
 /// Such a client asks again after any status of 500 and above, and each time it costs the hops before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_told_not_to_ask_again_what_fails_for_good() {
-    let ports = ScriptedPorts::new(Script::instant(2));
-    let parts = Bare {
+    let for_good = Server::with(Script::instant(2), config(""), |ports| Bare {
         planner: Arc::new(Full(ports.clone())),
-        ..bare(&ports)
-    };
-    let for_good = Server::with(ports, parts, config("")).await;
+        ..bare(ports)
+    })
+    .await;
     let mut script = Script::instant(2);
     script.failures.insert((1, Stage::Target), u32::MAX);
     let for_now = Server::start(script).await;
@@ -214,12 +193,8 @@ async fn a_client_is_told_not_to_ask_again_what_fails_for_good() {
         (&for_good, 500, "failed_precondition", Some("false")),
         (&for_now, 503, "unavailable", None),
     ] {
-        let body = json!({
-            "model": "spechop-k1",
-            "messages": [{ "role": "user", "content": "q" }],
-        });
-        let request = client().post(url(server, "/v1/chat/completions"));
-        let response = request.json(&body).send().await.unwrap();
+        let request = chat(server, json!({ "model": "spechop-k1" }));
+        let response = request.send().await.unwrap();
         assert_eq!(response.status().as_u16(), status);
         let header = response.headers().get("x-should-retry");
         assert_eq!(header.map(|value| value.to_str().unwrap()), told);

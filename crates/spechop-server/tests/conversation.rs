@@ -4,15 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::over_http::{client, url};
+use crate::over_http::{chat, get};
 use crate::receiver::{Manner, Receiver, hex};
-use crate::support::{Server, bare, config};
+use crate::support::{Server, config, eventually};
 use serde_json::{Value, json};
-use spechop_llm::{Endpoint, LlmRewriter, OpenAiModel};
+use spechop_llm::{ChatEndpoint, LlmRewriter, OpenAiModel};
 use spechop_ports::retry::Retries;
 use spechop_proto::AskResponse;
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -37,16 +36,16 @@ async fn endpoint(answer: ResponseTemplate) -> MockServer {
 
 /// A server whose generator writes what a script says, and whose questions this endpoint rewrites.
 async fn server(endpoint: &MockServer, toml: &str) -> Server {
-    let mut model = Endpoint::new(format!("{}/v1", endpoint.uri()), "tiny");
+    let mut model = ChatEndpoint::new(format!("{}/v1", endpoint.uri()), "tiny");
     model.retries = Retries {
         max: 0,
         ..Retries::default()
     };
     let rewriter = LlmRewriter::new(Arc::new(OpenAiModel::new(&model).unwrap()));
-    let ports = ScriptedPorts::new(Script::instant(1));
-    let config = config(toml);
-    let toolbox = Toolbox::of(bare(&ports), &config).rewriting(Arc::new(rewriter), &config);
-    Server::over(ports, toolbox, config).await
+    Server::equipped(Script::instant(1), config(toml), |toolbox, config| {
+        toolbox.rewriting(Arc::new(rewriter), config)
+    })
+    .await
 }
 
 fn conversation() -> Value {
@@ -58,13 +57,9 @@ fn conversation() -> Value {
     ])
 }
 
-async fn chat(server: &Server, fields: Value) -> Value {
-    let mut body = json!({ "messages": conversation(), "spechop": { "options": { "k": 1 } } });
-    for (name, value) in fields.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    let request = client().post(url(server, "/v1/chat/completions"));
-    let response = request.json(&body).send().await.unwrap();
+async fn reply(server: &Server, messages: Value) -> Value {
+    let fields = json!({ "messages": messages, "spechop": { "options": { "k": 1 } } });
+    let response = chat(server, fields).send().await.unwrap();
     assert_eq!(response.status(), 200);
     response.json().await.unwrap()
 }
@@ -78,7 +73,7 @@ fn reasoning(said: &Value) -> &str {
 async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     let endpoint = endpoint(says("Where was Andrei Tarkovsky born?")).await;
     let server = server(&endpoint, "").await;
-    let said = chat(&server, json!({})).await;
+    let said = reply(&server, conversation()).await;
     let first = reasoning(&said).lines().next().unwrap();
     assert_eq!(first, "Asked: Where was Andrei Tarkovsky born?");
     // The endpoint was shown the conversation as one text, and the system's message not at all.
@@ -95,7 +90,7 @@ async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     assert!(!asked.to_string().contains("Be brief"));
     // What it has cost is a part of what the question costs.
     let alone = json!([{ "role": "user", "content": "And where was he born?" }]);
-    let plain = chat(&server, json!({ "messages": alone })).await;
+    let plain = reply(&server, alone).await;
     assert_eq!(endpoint.received_requests().await.unwrap().len(), 1);
     assert!(!reasoning(&plain).contains("Asked: "), "{plain}");
     let tokens = |said: &Value, of: &str| said["usage"][of].as_u64().unwrap();
@@ -109,14 +104,12 @@ async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     let streamed = json!({
         "messages": conversation(), "stream": true, "spechop": { "options": { "k": 1 }, "question_id": "mine" },
     });
-    let request = client().post(url(&server, "/v1/chat/completions"));
-    let text = request.json(&streamed).send().await.unwrap().text().await;
-    let text = text.unwrap();
+    let response = chat(&server, streamed).send().await.unwrap();
+    let text = response.text().await.unwrap();
     let (asked, hop) = (text.find("Asked: Where was Andrei"), text.find("1. q0"));
     assert!(asked.unwrap() < hop.unwrap(), "{text}");
-    let answer = client().get(url(&server, "/v1/questions/mine/answer"));
-    let answer = answer.send().await.unwrap().bytes().await.unwrap();
-    let answer: AskResponse = spechop_proto::json::read(&answer).unwrap();
+    let answer = get(&server, "/v1/questions/mine/answer").await;
+    let answer: AskResponse = spechop_proto::json::read(&answer.bytes().await.unwrap()).unwrap();
     let segments = answer.usage.unwrap().segments.unwrap();
     assert_eq!((segments.started, segments.wasted), (3, 0));
 }
@@ -125,10 +118,9 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Has a conversation as a part of that trace. For which span was the endpoint asked?
 async fn heard(server: &Server, endpoint: &MockServer) -> String {
-    let request = client().post(url(server, "/v1/chat/completions"));
+    let request = chat(server, json!({ "messages": conversation() }));
     let request = request.header("traceparent", PARENT);
-    let body = json!({ "messages": conversation() });
-    let response = request.json(&body).send().await.unwrap();
+    let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let requests = endpoint.received_requests().await.unwrap();
     let heard = &requests[0].headers["traceparent"];
@@ -162,7 +154,7 @@ async fn the_call_has_a_span_of_its_own() {
 async fn a_question_that_needs_nothing_is_asked_as_it_is() {
     let endpoint = endpoint(says("And where was he born?")).await;
     let server = server(&endpoint, "").await;
-    let said = chat(&server, json!({})).await;
+    let said = reply(&server, conversation()).await;
     assert!(reasoning(&said).starts_with("1. "), "{said}");
     assert_eq!(endpoint.received_requests().await.unwrap().len(), 1);
 }
@@ -182,7 +174,7 @@ async fn if_it_comes_to_nothing_the_last_message_is_asked_and_that_is_said() {
     ] {
         let endpoint = endpoint(answer).await;
         let server = server(&endpoint, toml).await;
-        let said = chat(&server, json!({})).await;
+        let said = reply(&server, conversation()).await;
         let first = reasoning(&said).lines().next().unwrap();
         assert!(
             first.starts_with("Only the last message was asked: ") && first.contains(why),
@@ -198,13 +190,12 @@ async fn whoever_hangs_up_meanwhile_leaves_nothing_behind() {
     let answer = says("Where?").set_delay(Duration::from_secs(3600));
     let endpoint = endpoint(answer).await;
     let server = server(&endpoint, "").await;
-    let request = client().post(url(&server, "/v1/chat/completions"));
-    let request = request.json(&json!({ "messages": conversation() }));
+    let request = chat(&server, json!({ "messages": conversation() }));
     let mut waits = tokio::task::JoinSet::new();
     waits.spawn(request.send());
-    crate::support::eventually(|| server.gauges.questions_open() == 1).await;
+    eventually(|| server.gauges.questions_open() == 1).await;
     waits.shutdown().await;
-    crate::support::eventually(|| server.gauges.questions_open() == 0).await;
+    eventually(|| server.gauges.questions_open() == 0).await;
     server.is_idle().await;
 }
 
@@ -214,17 +205,15 @@ async fn whoever_lets_it_go_on_finds_the_answer() {
     let endpoint = endpoint(answer).await;
     let server = server(&endpoint, "").await;
     let ours = json!({ "question_id": "mine", "linger_ms": 20_000, "options": { "k": 1 } });
-    let request = client().post(url(&server, "/v1/chat/completions"));
-    let request = request.json(&json!({ "messages": conversation(), "spechop": ours }));
+    let asked = json!({ "messages": conversation(), "spechop": ours });
     let mut waits = tokio::task::JoinSet::new();
-    waits.spawn(request.send());
+    waits.spawn(chat(&server, asked).send());
     while endpoint.received_requests().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
     waits.shutdown().await;
-    crate::support::eventually(|| server.gauges.connections_open() == 0).await;
-    let answer = client().get(url(&server, "/v1/questions/mine/answer"));
-    let answer = answer.send().await.unwrap();
+    eventually(|| server.gauges.connections_open() == 0).await;
+    let answer = get(&server, "/v1/questions/mine/answer").await;
     assert_eq!(answer.status(), 200);
     let answer: AskResponse = spechop_proto::json::read(&answer.bytes().await.unwrap()).unwrap();
     assert_eq!(answer.answer, "so fact 0");
@@ -236,9 +225,8 @@ async fn a_stream_begins_before_its_question_is_complete() {
     let answer = says("Where?").set_delay(Duration::from_secs(3600));
     let endpoint = endpoint(answer).await;
     let server = server(&endpoint, "").await;
-    let request = client().post(url(&server, "/v1/chat/completions"));
-    let request = request.json(&json!({ "messages": conversation(), "stream": true }));
-    let mut response = request.send().await.unwrap();
+    let asked = json!({ "messages": conversation(), "stream": true });
+    let mut response = chat(&server, asked).send().await.unwrap();
     let first = response.chunk().await.unwrap().unwrap();
     assert!(first.starts_with(b"data: {"), "{first:?}");
     assert_eq!(server.gauges.questions_open(), 1);

@@ -10,61 +10,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{bare, config, question};
+use crate::support::{Server, at, bare, config, question};
 use spechop_config::SpeculatorKind;
 use spechop_ports::{Retriever, Vitals};
-use spechop_proto::AskRequest;
-use spechop_proto::options::Width;
-use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_server::{App, Bare, ServeError, Toolbox};
+use spechop_server::{Bare, Toolbox};
 use spechop_speculate::IndexGuesser;
 use spechop_store::{IndexRetriever, IndexWriter, Inputs, PassageIndex, PassageRef};
 use spechop_testkit::{Script, ScriptedPorts, TextVectors};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// A server of these parts; dropping it ends it.
-struct Serving {
-    channel: Channel,
-    _serving: JoinSet<Result<(), ServeError>>,
-}
-
-impl Serving {
-    async fn start(toolbox: Toolbox) -> Self {
-        let app = App::with_toolbox(config(""), toolbox);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let mut serving = JoinSet::new();
-        serving.spawn(app.serve(listener, std::future::pending()));
-        let endpoint = Endpoint::from_shared(url).unwrap();
-        Self {
-            channel: endpoint.connect().await.unwrap(),
-            _serving: serving,
-        }
+/// What health says of the whole server and of its one service, from now on.
+async fn health(server: &Server) -> [Streaming<HealthCheckResponse>; 2] {
+    let mut health = HealthClient::new(server.channel().await);
+    let mut watches = Vec::new();
+    for service in ["", "spechop.v1.SpecHop"] {
+        let service = service.to_owned();
+        let watch = health.watch(HealthCheckRequest { service }).await;
+        watches.push(watch.unwrap().into_inner());
     }
-
-    async fn ask(&self, request: AskRequest) -> Result<String, Status> {
-        let mut client = SpecHopClient::new(self.channel.clone());
-        let answer = client.ask(request).await;
-        answer.map(|answer| answer.into_inner().answer)
-    }
-
-    /// What health says of the whole server and of its one service, from now on.
-    async fn health(&self) -> [Streaming<HealthCheckResponse>; 2] {
-        let mut watches = Vec::new();
-        for service in ["", "spechop.v1.SpecHop"] {
-            let mut health = HealthClient::new(self.channel.clone());
-            let service = service.to_owned();
-            let watch = health.watch(HealthCheckRequest { service }).await;
-            watches.push(watch.unwrap().into_inner());
-        }
-        watches.try_into().unwrap()
-    }
+    watches.try_into().unwrap()
 }
 
 /// Reads on until health says so.
@@ -74,7 +41,7 @@ async fn becomes(watches: &mut [Streaming<HealthCheckResponse>], status: Serving
             while watch.message().await.unwrap().unwrap().status() != status {}
         }
     };
-    let told = tokio::time::timeout(Duration::from_secs(20), read_on).await;
+    let told = tokio::time::timeout(Duration::from_secs(120), read_on).await;
     told.unwrap();
 }
 
@@ -82,15 +49,16 @@ async fn becomes(watches: &mut [Streaming<HealthCheckResponse>], status: Serving
 async fn a_part_that_is_broken_takes_the_health_with_it() {
     let script = Script::steady(&[true, true], 1, 2, 1);
     let expected = script.answer();
-    let parts = Toolbox::of(bare(&ScriptedPorts::new(script)), &config(""));
+    let (ports, config) = (ScriptedPorts::new(script), config(""));
+    let parts = Toolbox::of(bare(&ports), &config);
     let vitals = parts.vitals.clone();
-    let server = Serving::start(parts).await;
-    let mut health = server.health().await;
-    becomes(&mut health, ServingStatus::Serving).await;
+    let server = Server::over(ports, parts, config).await;
+    let mut watches = health(&server).await;
+    becomes(&mut watches, ServingStatus::Serving).await;
     vitals.fail("reader r", "its threads have stopped");
-    becomes(&mut health, ServingStatus::NotServing).await;
+    becomes(&mut watches, ServingStatus::NotServing).await;
     // Whoever does without it is answered.
-    assert_eq!(server.ask(question()).await.unwrap(), expected);
+    assert_eq!(server.ask(question()).await.unwrap().answer, expected);
 }
 
 /// An index that is too large to be held in memory, because of one long passage that nobody finds.
@@ -135,16 +103,17 @@ fn an_hour_ago() -> SystemTime {
 }
 
 /// Scripted ports, and a real index.
-fn over_index(dir: &Path, script: Script) -> Toolbox {
+async fn over_index(dir: &Path, script: Script) -> Server {
     with_index(dir, script, |parts, index| Bare {
         retriever: index,
         speculators: BTreeMap::new(),
         ..parts
     })
+    .await
 }
 
 /// Scripted ports, and a real index that guesses.
-fn beside_index(dir: &Path, script: Script) -> Toolbox {
+async fn beside_index(dir: &Path, script: Script) -> Server {
     with_index(dir, script, |parts, index| {
         let guesser = IndexGuesser::new(index, Arc::clone(&parts.reader), NonZeroUsize::MIN);
         Bare {
@@ -152,35 +121,34 @@ fn beside_index(dir: &Path, script: Script) -> Toolbox {
             ..parts
         }
     })
+    .await
 }
 
-fn with_index(
+async fn with_index(
     dir: &Path,
     script: Script,
     put: impl FnOnce(Bare, Arc<dyn Retriever>) -> Bare,
-) -> Toolbox {
+) -> Server {
     let vitals = Vitals::default();
     let index = PassageIndex::open_watched(dir, &vitals).unwrap();
     let encoder = TextVectors::new("same", 4, |_: &str| vec![0.5; 4]);
     let index = IndexRetriever::new(Arc::new(encoder), Arc::new(index)).unwrap();
-    let parts = bare(&ScriptedPorts::new(script));
-    let mut toolbox = Toolbox::of(put(parts, Arc::new(index)), &config(""));
+    let (ports, config) = (ScriptedPorts::new(script), config(""));
+    let mut toolbox = Toolbox::of(put(bare(&ports), Arc::new(index)), &config);
     toolbox.vitals = vitals;
-    toolbox
+    Server::over(ports, toolbox, config).await
 }
 
 /// Where look-ups go elsewhere, the index only guesses. Whatever becomes of it while the server
 /// runs, questions are answered as they are without a guess.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_breaks_while_it_guesses_costs_the_guesses_and_no_answer() {
-    let script = || Script::steady(&[true, true], 1, 60, 1);
+    // A search of the index, on a thread of its own, is over long before.
+    let script = || Script::steady(&[true, true], 1, 1_000, 1);
     let dir = tempfile::tempdir().unwrap();
     large_index(dir.path());
-    let server = Serving::start(beside_index(dir.path(), script())).await;
-    let asked = question().with(|asked| {
-        asked.width = Some(Width::K(3));
-        asked.speculator = Some("index".into());
-    });
+    let server = beside_index(dir.path(), script()).await;
+    let asked = at(3).with(|asked| asked.speculator = Some("index".into()));
     for (is_whole, guesses) in [(true, ["fact 0", "fact 1"].map(Some)), (false, [None; 2])] {
         if !is_whole {
             let mut vectors = File::options();
@@ -189,8 +157,7 @@ async fn an_index_that_breaks_while_it_guesses_costs_the_guesses_and_no_answer()
                 .open(dir.path().join("vectors-00000.bin"));
             vectors.unwrap().set_len(64).unwrap();
         }
-        let mut client = SpecHopClient::new(server.channel.clone());
-        let answer = client.ask(asked.clone()).await.unwrap().into_inner();
+        let answer = server.ask(asked.clone()).await.unwrap();
         assert_eq!(answer.answer, script().answer());
         let guessed: Vec<_> = answer.hops.iter().map(|hop| hop.guess.as_deref()).collect();
         assert_eq!(guessed, guesses);
@@ -203,21 +170,17 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
         let mut open = File::options();
         open.write(true).open(dir.join(name)).unwrap()
     };
-    let standard = || {
-        question().with(|asked| {
-            asked.width = Some(Width::K(1));
-            asked.speculator = Some("none".into());
-        })
-    };
+    let standard = || at(1).with(|asked| asked.speculator = Some("none".into()));
     let script = || Script::steady(&[true, true], 1, 2, 1);
     let dir = tempfile::tempdir().unwrap();
     large_index(dir.path());
 
     // Cut under the running server, as `cp` does it.
-    let server = Serving::start(over_index(dir.path(), script())).await;
-    let mut health = server.health().await;
-    becomes(&mut health, ServingStatus::Serving).await;
-    assert_eq!(server.ask(standard()).await.unwrap(), script().answer());
+    let server = over_index(dir.path(), script()).await;
+    let mut watches = health(&server).await;
+    becomes(&mut watches, ServingStatus::Serving).await;
+    let told = server.ask(standard()).await.unwrap();
+    assert_eq!(told.answer, script().answer());
     let whole = fs::read(dir.path().join("vectors-00000.bin")).unwrap();
     let vectors = file(dir.path(), "vectors-00000.bin");
     let length = vectors.metadata().unwrap().len();
@@ -226,14 +189,14 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let words = "vectors-00000.bin was changed while it was in use";
     assert!(status.message().contains(words), "{status}");
-    becomes(&mut health, ServingStatus::NotServing).await;
+    becomes(&mut watches, ServingStatus::NotServing).await;
     drop(server);
 
     // Damaged before the start: the checksums tell, whether or not anybody asks.
     vectors.set_len(length).unwrap();
-    let server = Serving::start(over_index(dir.path(), script())).await;
-    let mut health = server.health().await;
-    becomes(&mut health, ServingStatus::NotServing).await;
+    let server = over_index(dir.path(), script()).await;
+    let mut watches = health(&server).await;
+    becomes(&mut watches, ServingStatus::NotServing).await;
     let status = server.ask(standard()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let words = "vectors-00000.bin is damaged: its checksum does not match";
@@ -243,12 +206,13 @@ async fn a_large_index_that_breaks_is_never_served_in_silence() {
     // Changed while nobody asks: the search thread looks now and then.
     vectors.write_all_at(&whole, 0).unwrap();
     vectors.set_modified(an_hour_ago()).unwrap();
-    let server = Serving::start(over_index(dir.path(), script())).await;
-    let mut health = server.health().await;
-    becomes(&mut health, ServingStatus::Serving).await;
-    assert_eq!(server.ask(standard()).await.unwrap(), script().answer());
+    let server = over_index(dir.path(), script()).await;
+    let mut watches = health(&server).await;
+    becomes(&mut watches, ServingStatus::Serving).await;
+    let told = server.ask(standard()).await.unwrap();
+    assert_eq!(told.answer, script().answer());
     vectors.write_all_at(&whole, 0).unwrap();
-    becomes(&mut health, ServingStatus::NotServing).await;
+    becomes(&mut watches, ServingStatus::NotServing).await;
     drop(server);
 
     // Scales are looked at before anything is served.

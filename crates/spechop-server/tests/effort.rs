@@ -29,19 +29,18 @@ fn asked(effort: Effort) -> AskRequest {
 }
 
 async fn server(first: impl FnOnce(&ScriptedPorts) -> Arc<dyn Planner>) -> Server {
-    let ports = ScriptedPorts::new(Script::instant(2));
-    let parts = Bare {
-        planner: first(&ports),
+    let config = config("[audit]\nshare = 1.0\n");
+    Server::with(Script::instant(2), config, |ports| Bare {
+        planner: first(ports),
         drawing: vec![Arc::new(ports.clone()), Arc::new(ports.clone())],
         reader: Arc::new(Sure(ports.clone(), 0.1)),
-        ..bare(&ports)
-    };
-    Server::with(ports, parts, config("[audit]\nshare = 1.0\n")).await
+        ..bare(ports)
+    })
+    .await
 }
 
 async fn events(server: &Server, effort: Effort) -> Vec<Event> {
-    let mut client = server.client().await;
-    let mut stream = client.ask_stream(asked(effort)).await.unwrap().into_inner();
+    let mut stream = server.stream(asked(effort)).await;
     let mut events = Vec::new();
     while let Ok(Some(event)) = stream.message().await {
         events.extend(event.event);

@@ -5,15 +5,14 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::over_http::{client, get, url};
-use crate::support::{Server, bare, config, eventually};
+use crate::over_http::{chat, client, get, url};
+use crate::support::{Server, config, eventually};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use tokio::task::JoinSet;
 
 /// A text's vector says how long it is and what it is for. Its tokens are its words.
@@ -61,10 +60,10 @@ fn vector(kind: TextKind, text: &str) -> Vec<f32> {
 }
 
 async fn server(toml: &str) -> Server {
-    let ports = ScriptedPorts::new(Script::instant(1));
-    let config = config(toml);
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(Plain), &config);
-    Server::over(ports, toolbox, config).await
+    Server::equipped(Script::instant(1), config(toml), |toolbox, config| {
+        toolbox.encoding(Arc::new(Plain), config)
+    })
+    .await
 }
 
 async fn embed(server: &Server, body: &Value) -> (u16, Value) {
@@ -130,11 +129,7 @@ async fn the_list_of_models_tells_of_it() {
     let one = get(&server, "/v1/models/spechop-query").await;
     assert_eq!(one.status(), 200);
     // A chat cannot be had of it.
-    let message = json!({ "role": "user", "content": "q" });
-    let chat = json!({ "model": "spechop-query", "messages": [message] });
-    let chat = client()
-        .post(url(&server, "/v1/chat/completions"))
-        .json(&chat);
+    let chat = chat(&server, json!({ "model": "spechop-query" }));
     assert_eq!(chat.send().await.unwrap().status(), 404);
 
     // A server without an encoder has neither the path nor the models.

@@ -7,43 +7,35 @@ use std::time::Duration;
 
 use crate::keys::key;
 use crate::over_http::bare as client;
-use crate::support::{Server, apart, bare, config};
+use crate::support::{Server, apart, config};
 use reqwest::Method;
 use reqwest::header::ALLOW;
 use serde_json::{Value, json};
-use spechop_server::Toolbox;
+use spechop_testkit::Script;
 use spechop_testkit::frames::{END, data, frames, greeting, head, kind};
-use spechop_testkit::{Script, ScriptedPorts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 const JSON: &str = "Host: localhost\r\nContent-Type: application/json\r\n";
 
 /// A server with every door.
 async fn server(toml: &str) -> Server {
-    let ports = ScriptedPorts::new(Script::instant(1));
     let doors = "[server]\nretrieve = true\ntool_outputs = 4\nmessage_bytes_max = 8192\n";
     let config = config(&format!("{doors}{toml}"));
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(apart()), &config);
-    Server::over(ports, toolbox, config).await
+    Server::equipped(Script::instant(1), config, |toolbox, config| {
+        toolbox.encoding(Arc::new(apart()), config)
+    })
+    .await
 }
 
 /// The status, the head in small letters and the body of what is answered.
 async fn post(server: &Server, path: &str, headers: &str, body: &str) -> (u16, String, Value) {
-    let long = body.len();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {long}\r\n\r\n{body}"
-    );
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    // All of it, whatever is said meanwhile.
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-    let body = serde_json::from_str(body).unwrap_or(Value::Null);
+    let head = format!("POST {path} HTTP/1.1\r\n{headers}");
+    let (status, head, body) = server.http1(&head, body.as_bytes()).await;
+    let body = serde_json::from_str(&body).unwrap_or(Value::Null);
     (status, head.to_lowercase(), body)
 }
 

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use crate::over_http::{Frames, answer_of, bare, client, get, post, said, url};
-use crate::support::{Server, endless, eventually, question};
+use crate::over_http::{Frames, answer_of, bare, chat, client, get, post, said, url};
+use crate::support::{Server, at, endless, eventually, long, question, tasks};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use spechop_proto::json as wire_json;
-use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskResponse};
-use spechop_testkit::Script;
+use spechop_testkit::{OwnPort, Script};
 use spechop_types::Stage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,8 +26,7 @@ async fn all_doors_give_the_same_answers_hops_and_calls() {
         }
         script.final_segment = Duration::ZERO;
         let server = Server::start(script).await;
-        let request = question().with(|asked| asked.width = Some(Width::K(k)));
-        let grpc = server.ask(request.clone()).await.unwrap();
+        let grpc = server.ask(at(k)).await.unwrap();
         let over_json = post(&server, "/v1/ask", json!({ "options": { "k": k } })).await;
         assert_eq!(over_json.status(), StatusCode::OK);
         let text = over_json.bytes().await.unwrap();
@@ -37,13 +35,9 @@ async fn all_doors_give_the_same_answers_hops_and_calls() {
         let frames = Frames::of(streamed).all().await;
         assert_eq!(said(&over_json), said(&grpc), "seed {seed}");
         assert_eq!(said(&answer_of(&frames)), said(&grpc), "seed {seed}");
-        let chat = json!({
-            "model": "spechop-k1",
-            "messages": [{ "role": "user", "content": question().question }],
-        });
-        let chat = client()
-            .post(url(&server, "/v1/chat/completions"))
-            .json(&chat);
+        let messages = json!([{ "role": "user", "content": question().question }]);
+        let fields = json!({ "model": "spechop-k1", "messages": messages });
+        let chat = chat(&server, fields);
         let chat: Value = chat.send().await.unwrap().json().await.unwrap();
         let message = &chat["choices"][0]["message"];
         assert_eq!(message["content"], grpc.answer, "seed {seed}");
@@ -189,11 +183,6 @@ async fn two_hundred_streams_at_once_leave_nothing() {
     };
     drop(open(0).await);
     server.is_idle().await;
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
     let mut streams = Vec::new();
     for tenant in 0..STREAMS {
         streams.push(open(tenant).await);
@@ -203,12 +192,8 @@ async fn two_hundred_streams_at_once_leave_nothing() {
     drop(streams);
     server.is_idle().await;
     eventually(|| tasks() + STREAMS <= begun).await;
-    assert_eq!(
-        server
-            .metric("spechop_questions_total{outcome=\"cancelled\"}")
-            .await,
-        201
-    );
+    let cancelled = "spechop_questions_total{outcome=\"cancelled\"}";
+    assert_eq!(server.metric(cancelled).await, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,10 +253,7 @@ async fn a_connection_that_breaks_at_any_byte_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_does_not_read_is_cut_off() {
     // Four hops are there soon, the fifth never.
-    let mut script = Script {
-        passage_bytes: 8000,
-        ..Script::steady(&[true; 6], 1, 5, 1)
-    };
+    let mut script = long();
     script.hops[4].target = endless().hops[0].target;
     let server = Server::configured(script, "[server]\nunread_ms = 200").await;
     // It takes hardly anything before it reads.
@@ -293,10 +275,9 @@ async fn a_reader_that_does_not_read_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_looks_after_the_server_hears_what_is_missing() {
-    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = gone.local_addr().unwrap();
-    drop(gone);
-    let toml = format!("[target]\nkind = \"http\"\nurl = \"http://{nobody}/retrieve\"\n");
+    let nobody = OwnPort::reserve();
+    let url = format!("http://{}/retrieve", nobody.address());
+    let toml = format!("[target]\nkind = \"http\"\nurl = \"{url}\"\n");
     for (toml, status, missing) in [("", 200, None), (&*toml, 503, Some("retriever"))] {
         let server = Server::configured(Script::instant(1), toml).await;
         assert_eq!(get(&server, "/healthz").await.text().await.unwrap(), "ok\n");
@@ -358,4 +339,27 @@ async fn the_description_fits_what_is_served() {
             assert!(described.is_object(), "{path}: {status}");
         }
     }
+}
+
+/// Its client was told to send it, and does so whatever is said meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_asked_for_a_body_hears_that_it_is_too_long() {
+    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let server = Server::start(Script::instant(1)).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Transfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = vec![0; GO_ON.len()];
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(said, GO_ON);
+    let chunk = format!("{:x}\r\n{}\r\n", 64 << 10, "x".repeat(64 << 10));
+    for _ in 0..128 {
+        stream.write_all(chunk.as_bytes()).await.unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
+    assert!(said.contains("OUT_OF_RANGE"), "{said}");
 }

@@ -43,6 +43,8 @@ mod retrieve;
 mod secrets;
 mod shared_look_ups;
 mod shutdown;
+#[path = "support/sites.rs"]
+mod sites;
 mod stream;
 mod support;
 mod tenants;

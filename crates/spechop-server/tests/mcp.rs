@@ -2,33 +2,22 @@
 //! `crates/spechop/tests/real/mcp.rs`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::Arc;
-
-use crate::support::{Server, bare, config, endless, eventually};
+use crate::over_http::data;
+use crate::support::{Server, config, endless, eventually};
 use serde_json::{Value, json};
 use spechop_ports::{Passages, PortError};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts, passage};
+use spechop_testkit::{Script, passage};
 use spechop_types::Passage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// What the server answers to this request: its status and its whole body.
 async fn send(server: &Server, head: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream
-        .write_all(request(head, body).as_bytes())
-        .await
-        .unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap();
-    let body = match head.contains("transfer-encoding: chunked") {
-        true => without_sizes(body),
-        false => body.to_owned(),
-    };
-    (status.parse().unwrap(), body)
+    let (status, head, body) = server.http1(head, body.as_bytes()).await;
+    match head.contains("transfer-encoding: chunked") {
+        true => (status, without_sizes(&body)),
+        false => (status, body),
+    }
 }
 
 /// A body in chunks, each behind a line with its size in bytes.
@@ -56,11 +45,7 @@ const HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: appli
 async fn messages(server: &Server, headers: &str, message: &Value) -> Vec<Value> {
     let (status, body) = send(server, &format!("{HEAD}{headers}"), &message.to_string()).await;
     assert_eq!(status, 200, "{body}");
-    let lines = body.lines().filter_map(|line| line.strip_prefix("data: "));
-    let messages = lines.filter(|line| line.starts_with('{'));
-    messages
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    data(&body)
 }
 
 fn call(tool: &str, arguments: &Value) -> Value {
@@ -251,10 +236,7 @@ impl Passages for Library {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_answer_cites_in_part_the_index_gives_whole() {
-    let (config, ports) = (config(""), ScriptedPorts::new(long()));
-    let mut toolbox = Toolbox::of(bare(&ports), &config);
-    toolbox.passages = Some(Arc::new(Library));
-    let server = Server::over(ports, toolbox, config).await;
+    let server = Server::showing(long(), config(""), Library).await;
     let id = cited(&server).await;
     let text = fetched(&server, &id).await;
     assert_eq!(text, "x".repeat(LONG), "as the index has it");
@@ -432,12 +414,8 @@ async fn hello(server: &Server) -> String {
             "clientInfo": { "name": "test", "version": "1" },
         },
     });
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let said = request(HEAD, &hello.to_string());
-    stream.write_all(said.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let name = heard
+    let (_, head, _) = server.http1(HEAD, hello.to_string().as_bytes()).await;
+    let name = head
         .lines()
         .find_map(|line| line.strip_prefix("mcp-session-id: "))
         .unwrap_or_default();

@@ -4,12 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::options::Width;
 use spechop_proto::{AskResponse, CommitKind, GetTuningRequest};
 use spechop_testkit::{Script, SharedMap};
-use tonic::{Code, Request};
+use tonic::Code;
 
-use crate::support::{Server, config, eventually, question};
+use crate::support::{Server, at, config, eventually, of, question};
 
 /// Two hops; a look-up takes long enough for any guess.
 fn script(right: bool) -> Script {
@@ -17,13 +16,8 @@ fn script(right: bool) -> Script {
 }
 
 async fn ask(server: &Server, tenant: &str, speculator: &str) -> AskResponse {
-    let mut request = Request::new(question().with(|asked| {
-        asked.speculator = Some(speculator.to_owned());
-        asked.width = Some(Width::K(3));
-    }));
-    let metadata = request.metadata_mut();
-    metadata.insert("spechop-tenant", tenant.parse().unwrap());
-    let answer = server.client().await.ask(request).await;
+    let request = at(3).with(|asked| asked.speculator = Some(speculator.to_owned()));
+    let answer = server.client().await.ask(of(tenant, request)).await;
     answer.unwrap().into_inner()
 }
 
@@ -78,16 +72,9 @@ async fn a_cascade_tells_whose_guess_it_was() {
         assert_eq!(server.metric(&judged(member, "right")).await, 2);
     }
     assert_eq!(server.metric(&judged("cascade", "right")).await, 0);
-    let mut request = Request::new(GetTuningRequest {});
-    let metadata = request.metadata_mut();
-    metadata.insert("spechop-tenant", "a".parse().unwrap());
     let mut admin = AdminClient::new(server.channel().await);
-    let tunings = admin
-        .get_tuning(request)
-        .await
-        .unwrap()
-        .into_inner()
-        .tunings;
+    let tunings = admin.get_tuning(of("a", GetTuningRequest {})).await;
+    let tunings = tunings.unwrap().into_inner().tunings;
     let cascade = tunings
         .iter()
         .find(|tuning| tuning.speculator == "cascade")
@@ -102,8 +89,8 @@ async fn a_cascade_tells_whose_guess_it_was() {
 #[tokio::test]
 async fn servers_share_what_they_have_verified() {
     let entries = SharedMap::default();
-    let one = Server::sharing(script(true), &entries, config("")).await;
-    let other = Server::sharing(script(true), &entries, config("")).await;
+    let one = Server::sharing(script(true), entries.clone(), config("")).await;
+    let other = Server::sharing(script(true), entries.clone(), config("")).await;
     let first = ask(&one, "a", "memory").await;
     assert_eq!(hops(&first), [(CommitKind::Observed, None); 2]);
     eventually(|| entries.all().len() == 2).await;
@@ -116,7 +103,7 @@ async fn servers_share_what_they_have_verified() {
 #[tokio::test]
 async fn a_shared_memory_that_is_out_of_reach_hurts_no_question() {
     let entries = SharedMap::default();
-    let mut one = Server::sharing(script(true), &entries, config("")).await;
+    let mut one = Server::sharing(script(true), entries.clone(), config("")).await;
     entries.set_down(true);
     let first = ask(&one, "a", "memory").await;
     let second = ask(&one, "a", "memory").await;

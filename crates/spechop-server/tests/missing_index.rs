@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::support::{Server, bare, home, options, question};
 use spechop_config::{Config, Env, InvalidConfig, SpeculatorKind, Written};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_server::Bare;
+use spechop_testkit::Script;
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -94,10 +94,12 @@ async fn without_an_index_questions_are_answered_and_say_that_nobody_guessed() {
     let home = home_without_index();
     let config = read(home.path(), "").unwrap();
     assert_eq!(config.speculator.default, SpeculatorKind::None);
-    let ports = ScriptedPorts::new(Script::steady(&[true, true, true], 1, 5, 1));
-    let mut parts = bare(&ports);
-    parts.speculators = BTreeMap::new();
-    let server = Server::with(ports, parts, config).await;
+    let script = Script::steady(&[true, true, true], 1, 5, 1);
+    let server = Server::with(script, config, |ports| Bare {
+        speculators: BTreeMap::new(),
+        ..bare(ports)
+    })
+    .await;
     let answer = server.ask(question()).await.unwrap();
     assert_eq!((&*answer.answer, answer.hops.len()), ("so fact 2", 3));
     assert_eq!(options(&answer).speculator.as_deref(), Some("none"));
@@ -117,12 +119,7 @@ async fn without_an_index_another_speculator_guesses() {
     let home = home_without_index();
     let config = read(home.path(), "[generator]\nstyle = \"tagged\"").unwrap();
     assert_eq!(config.speculator.default, SpeculatorKind::Llm);
-    let ports = ScriptedPorts::new(Script::steady(&[true, true, true], 1, 120, 1));
-    let parts = spechop_server::Bare {
-        speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(ports.clone()) as _)]),
-        ..bare(&ports)
-    };
-    let server = Server::with(ports, parts, config).await;
+    let server = Server::of(Script::steady(&[true, true, true], 1, 120, 1), config).await;
     let answer = server.ask(question()).await.unwrap();
     assert_eq!(answer.answer, "so fact 2");
     assert_eq!(options(&answer).speculator.as_deref(), Some("llm"));

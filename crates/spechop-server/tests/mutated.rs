@@ -1,17 +1,14 @@
-//! Bodies that are nearly right, at every door that takes one: a clear error in the door's own form or an answer, and
+//! Bodies that are nearly right, at every door that takes JSON: a clear error in the door's own form or an answer, and
 //! never a failure of the server.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
-use crate::support::{Server, apart, bare, config};
+use crate::support::{Server, apart, config};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use spechop_testkit::Script;
 
 const BODIES_EACH: usize = 80;
 
@@ -19,18 +16,10 @@ const BODIES_EACH: usize = 80;
 async fn post(server: &Server, path: &str, body: &[u8]) -> (u16, String) {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nConnection: close\r\n\
-         Content-Length: {}\r\n\r\n",
-        body.len()
+         Accept: application/json, text/event-stream\r\n"
     );
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap();
-    (status.parse().unwrap(), body.to_owned())
+    let (status, _, body) = server.http1(&head, body).await;
+    (status, body)
 }
 
 /// A number below `end`.
@@ -77,12 +66,17 @@ fn message(body: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_nearly_right_gets_a_clear_error() {
-    let ports = ScriptedPorts::new(Script::instant(1));
-    let config = config("[server]\nretrieve = true\ntool_outputs = 4\n");
-    let toolbox = Toolbox::of(bare(&ports), &config).encoding(Arc::new(apart()), &config);
-    let server = Server::over(ports, toolbox, config).await;
+    let config = config("[server]\nretrieve = true\ntool_outputs = 4\nkept_ms = 3600000\n");
+    let server = Server::equipped(Script::instant(1), config, |toolbox, config| {
+        toolbox.encoding(Arc::new(apart()), config)
+    })
+    .await;
     let chat = json!({ "role": "user", "content": "Who is it?" });
     let tool = json!({ "name": "ask", "arguments": { "question": "Who is it?", "k": 2 } });
+    // One that is answered, to be simulated.
+    let named = json!({ "question": "Who is it?", "question_id": "q" }).to_string();
+    let (status, said) = post(&server, "/v1/ask", named.as_bytes()).await;
+    assert_eq!(status, 200, "{said}");
     let doors = [
         (
             "/v1/ask",
@@ -108,6 +102,14 @@ async fn what_is_nearly_right_gets_a_clear_error() {
         (
             "/mcp",
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool }),
+        ),
+        (
+            "/v1/tool-cache/query",
+            json!({ "tool": "search", "arguments": { "a": [1, 2.5] } }),
+        ),
+        (
+            "/v1/questions/q/what-if",
+            json!({ "k": 2, "plan_ahead": true }),
         ),
     ];
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);

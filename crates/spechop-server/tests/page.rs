@@ -10,19 +10,12 @@ use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
 use spechop_proto::json as wire_json;
 use spechop_testkit::Script;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// Head and body of what the server answers.
 async fn get(server: &Server, path: &str, headers: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    (head.to_lowercase(), body.to_owned())
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}");
+    let (_, head, body) = server.http1(&head, b"").await;
+    (head.to_lowercase(), body)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::followed::Followed;
-use crate::support::{endless, eventually, options, question, replace};
+use crate::support::{at, endless, eventually, options, question, replace};
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
@@ -41,20 +43,14 @@ async fn k_and_limits_count_for_the_next_question() {
     assert_eq!(followed.k().await, Some(2));
     followed.takes_up("[question]\nk = 5\nk_max = 6").await;
     assert_eq!(followed.k().await, Some(5));
-    let asked = question().with(|asked| asked.width = Some(Width::K(7)));
-    let status = followed.server.ask(asked).await.unwrap_err();
+    let status = followed.server.ask(at(7)).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     // What is left out is as it was by default.
     followed.takes_up("").await;
     assert_eq!(followed.k().await, Some(3));
     assert_eq!(followed.server.metric("spechop_config_generation").await, 3);
-    assert_eq!(
-        followed
-            .server
-            .metric("spechop_config_last_reload_successful")
-            .await,
-        1
-    );
+    let fine = "spechop_config_last_reload_successful";
+    assert_eq!(followed.server.metric(fine).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,10 +211,8 @@ async fn keys_that_need_a_restart_stay_as_they_were() {
     let changed = "[server]\nunread_ms = 6000\ntool_outputs = 7\n[question]\nk = 4";
     followed.takes_up(changed).await;
     assert_eq!(followed.k().await, Some(4));
-    assert_eq!(
-        followed.server.metric("spechop_config_waiting_keys").await,
-        2
-    );
+    let waiting = "spechop_config_waiting_keys";
+    assert_eq!(followed.server.metric(waiting).await, 2);
     let known = followed.known().await;
     assert_eq!(
         known.waiting_keys,
@@ -228,10 +222,7 @@ async fn keys_that_need_a_restart_stay_as_they_were() {
     assert!(known.taken_up_at_s > 1.6e9);
     // Taken back before the restart: nothing waits any more.
     followed.takes_up(toml).await;
-    assert_eq!(
-        followed.server.metric("spechop_config_waiting_keys").await,
-        0
-    );
+    assert_eq!(followed.server.metric(waiting).await, 0);
 }
 
 /// Nobody rings: the file is looked at, and counts when it has settled.
@@ -255,16 +246,20 @@ async fn a_change_is_noticed() {
 async fn changes_under_load_lose_nothing() {
     const ASKERS: usize = 8;
     const QUESTIONS: usize = 12;
+    const CHANGES: usize = 4;
     let script = Script::steady(&[true, false, true], 1, 4, 1);
     let expected = script.answer();
     let followed = Followed::start(script, "[question]\nk = 1").await;
     let client = followed.server.client().await;
+    let made = Arc::new(AtomicUsize::new(0));
     let mut asking = JoinSet::new();
     for _ in 0..ASKERS {
         let mut client = client.clone();
-        let expected = expected.clone();
+        let (expected, made) = (expected.clone(), Arc::clone(&made));
         asking.spawn(async move {
-            for _ in 0..QUESTIONS {
+            let mut asked = 0;
+            while asked < QUESTIONS || made.load(Relaxed) < CHANGES {
+                asked += 1;
                 let stream = client.ask_stream(question()).await.unwrap();
                 let (mut stream, mut last, mut answer) = (stream.into_inner(), 0, None);
                 while let Some(event) = stream.message().await.unwrap() {
@@ -295,10 +290,10 @@ async fn changes_under_load_lose_nothing() {
         followed
             .takes_up(&format!("{more}[question]\nk = {}", changes % 4 + 1))
             .await;
+        made.store(changes, Relaxed);
         while let Some(asked) = asking.try_join_next() {
             asked.unwrap();
         }
     }
-    assert!(changes > 3, "{changes} changes");
     followed.server.is_idle().await;
 }

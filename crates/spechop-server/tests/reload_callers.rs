@@ -8,24 +8,20 @@ use std::time::Duration;
 use crate::followed::Followed;
 use crate::keys::key;
 use crate::reload::k_of;
-use crate::support::{Server, bare, eventually, home, question, replace, written};
+use crate::support::{by, eventually, home, named, question, replace, written};
 use serde_json::{Value, json};
-use spechop_config::{Config, Env};
+use spechop_proto::CancelRequest;
 use spechop_proto::ask_event::Event;
-use spechop_proto::{AskRequest, CancelRequest};
-use spechop_server::{App, Reloading, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use tonic::{Code, Request, Status};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Tokens of another implementation, and the public keys for them.
 const TOKENS: &str = include_str!("../src/jwt/tokens.json");
 
 fn with<T>(key: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let bearer = format!("Bearer {key}").parse().unwrap();
-    request.metadata_mut().insert("authorization", bearer);
-    request
+    by(key, "", message)
 }
 
 /// Who has no configuration file may still change the keys.
@@ -35,30 +31,22 @@ async fn the_bell_has_keys_read_although_there_is_no_configuration_file() {
     let path = home.path().join("keys.toml");
     let ((old, old_lines), (new, new_lines)) = (key("old", ""), key("new", ""));
     fs::write(&path, old_lines).unwrap();
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
     let mut written = written("", "");
     written.file = None;
     let path_flag = ["server.keys_file", "--set", path.to_str().unwrap()].map(str::to_owned);
     // By itself it would look in an hour.
     let seldom = ["server.reload_ms", "--set", "3600000"].map(str::to_owned);
     written.flags.extend([path_flag.into(), seldom.into()]);
-    let config = Config::read(written.clone(), &env).unwrap();
-    let reloading = Reloading::new(&written, env).unwrap();
-    let bell = reloading.bell();
-    let ports = ScriptedPorts::new(Script::instant(1));
-    let toolbox = Toolbox::of(bare(&ports), &config);
-    let app = App::with_toolbox(config, toolbox).reloading(reloading);
-    let server = Server::serving(ports, app).await;
+    let followed = Followed::of(Script::instant(1), written, home).await;
     let asks = async |key: &str| {
-        let asked = server.client().await.ask(with(key, question())).await;
+        let mut client = followed.server.client().await;
+        let asked = client.ask(with(key, question())).await;
         asked.map_err(|status| status.code())
     };
     asks(&old).await.unwrap();
     assert_eq!(asks(&new).await.unwrap_err(), Code::Unauthenticated);
     fs::write(&path, new_lines).unwrap();
-    bell.notify_one();
+    followed.bell.notify_one();
     let changes = async { while asks(&new).await.is_err() {} };
     tokio::time::timeout(PATIENCE, changes)
         .await
@@ -76,11 +64,7 @@ async fn a_revoked_key_opens_nothing_and_its_stream_is_read_to_its_end() {
     let expected = script.answer();
     let followed = Followed::start(script, &format!("{one}{two}")).await;
     let mut client = followed.server.client().await;
-    let named = AskRequest {
-        question_id: "mine".to_owned(),
-        ..question()
-    };
-    let stream = client.ask_stream(with(&goes, named)).await.unwrap();
+    let stream = client.ask_stream(with(&goes, named("mine"))).await.unwrap();
     let mut stream = stream.into_inner();
     assert!(stream.message().await.unwrap().is_some());
     followed.takes_up(&one).await;
@@ -173,10 +157,8 @@ async fn an_issuer_of_tokens_is_taken_up_and_its_file_followed() {
     );
     followed.takes_up(&toml).await;
     let ask = async || {
-        let mut request = Request::new(question());
-        let bearer = format!("Bearer {token}").parse().unwrap();
-        request.metadata_mut().insert("authorization", bearer);
-        followed.server.client().await.ask(request).await
+        let mut client = followed.server.client().await;
+        client.ask(with(token, question())).await
     };
     ask().await.unwrap();
     let status = followed.server.ask(question()).await.unwrap_err();

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use spechop_ports::{Call, Lane, PortError, Retriever, contract};
 use spechop_proto::AskResponse;
 use spechop_server::Bare;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use spechop_types::{Chance, Passage, Stage, Tenant};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -26,17 +26,8 @@ async fn server(toml: &str) -> Server {
 
 /// What the server answers to this head and body: its status and what it says.
 async fn post(server: &Server, head: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let request = format!(
-        "{head}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap();
-    (status.parse().unwrap(), body.to_owned())
+    let (status, _, body) = server.http1(head, body.as_bytes()).await;
+    (status, body)
 }
 
 /// The same as JSON, with the right head.
@@ -92,12 +83,11 @@ async fn a_server_gives_what_its_own_retriever_finds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_holds_the_index_and_another_answers() {
     let holder = server("").await;
-    let ports = ScriptedPorts::new(Script::instant(3));
-    let parts = Bare {
+    let answerer = Server::with(Script::instant(3), config(""), |ports| Bare {
         retriever: Arc::new(client(&holder)),
-        ..bare(&ports)
-    };
-    let answerer = Server::with(ports, parts, config("")).await;
+        ..bare(ports)
+    })
+    .await;
     let alone = Server::start(Script::instant(3)).await;
     let (together, alone) = (answerer.ask(question()).await, alone.ask(question()).await);
     let (together, alone) = (together.unwrap(), alone.unwrap());
@@ -127,13 +117,12 @@ impl Retriever for Overheard {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_asked_in_turn_hears_of_the_callers_trace() {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let ports = ScriptedPorts::new(Script::instant(1));
     let overheard = Arc::new(Overheard::default());
-    let parts = Bare {
+    let server = Server::with(Script::instant(1), config(ON), |ports| Bare {
         retriever: overheard.clone(),
-        ..bare(&ports)
-    };
-    let server = Server::with(ports, parts, config(ON)).await;
+        ..bare(ports)
+    })
+    .await;
     let head = format!("traceparent: {PARENT}\r\n");
     let (status, answer) = retrieve(&server, &head, r#"{"queries":["a"]}"#).await;
     assert_eq!((status, &answer["result"]), (200, &json!([[]])));
@@ -319,8 +308,7 @@ async fn a_retriever_that_fails_is_told_of_and_a_full_house_says_so() {
     script.failures.insert((0, Stage::Target), 1);
     script.hops[1].target = Duration::from_secs(3600);
     let [fails, lasts] = [0, 1].map(|hop| json!({ "queries": [script.hops[hop].ask] }));
-    let config = config(&format!("{ON}questions_max = 1"));
-    let server = Server::of(script, config).await;
+    let server = Server::configured(script, &format!("{ON}questions_max = 1")).await;
     let (status, answer) = retrieve(&server, "", &fails.to_string()).await;
     assert_eq!(status, 503, "{answer}");
     assert_eq!(answer["code"], "UNAVAILABLE");
@@ -353,7 +341,7 @@ async fn a_tenant_with_all_its_places_hears_so_and_others_have_theirs() {
     script.hops[0].target = Duration::from_secs(3600);
     let lasts = json!({ "queries": [script.hops[0].ask] });
     let limits = "questions_max = 3\n[tenant]\nquestions_max = 1\n";
-    let server = Server::of(script, config(&format!("{ON}{limits}"))).await;
+    let server = Server::configured(script, &format!("{ON}{limits}")).await;
     let _waits = begin(&server, &lasts).await;
     let soon = r#"{"queries":["a"]}"#;
     let (status, answer) = retrieve(&server, "", soon).await;

@@ -1,47 +1,24 @@
 //! Keys are in no log, however much is logged, and in no metric.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-use std::io::{self, Write};
-use std::sync::Arc;
-
 use crate::keys::key;
-use crate::lines::is_alone;
+use crate::lines::{Lines, is_alone};
 use crate::pki::{Authority, Folder, channel};
-use crate::support::{Server, question};
-use parking_lot::Mutex;
+use crate::support::{Server, by, question};
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_testkit::Script;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tonic::Request;
 use tracing_subscriber::filter::LevelFilter;
-
-/// All that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_log_and_no_metric_holds_a_key() {
     if !is_alone(module_path!(), "no_log_and_no_metric_holds_a_key") {
         return;
     }
-    let log = Log::default();
-    let writer = log.clone();
+    let log = Lines::default();
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
         .with_ansi(false)
-        .with_writer(move || writer.clone())
+        .with_writer(log.clone())
         .init();
     let (right, keys) = key("right", "roles = [\"ask\", \"admin\"]");
     let (wrong, _) = key("wrong", "");
@@ -52,30 +29,24 @@ async fn no_log_and_no_metric_holds_a_key() {
     let plain = Server::configured(Script::instant(1), &keys).await;
     let secure = format!("{keys}[server]\n{}", folder.keys());
     let secure = Server::configured(Script::instant(1), &secure).await;
-    let mut pages = Vec::new();
+    let (mut statuses, mut pages) = (Vec::new(), String::new());
     for key in [&right, &wrong, &right] {
-        let bearer = format!("Bearer {key}");
         for server in [&plain, &secure] {
             let channel = match server.address == plain.address {
                 true => server.channel().await,
                 false => channel(server.address, authority.trusted()).await.unwrap(),
             };
-            let mut request = Request::new(question());
-            let metadata = request.metadata_mut();
-            metadata.insert("authorization", bearer.parse().unwrap());
+            let request = by(key, "", question());
             let _ = SpecHopClient::new(channel).ask(request).await;
         }
-        let mut stream = TcpStream::connect(plain.address).await.unwrap();
-        let get = format!(
-            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {bearer}\r\n\r\n"
-        );
-        stream.write_all(get.as_bytes()).await.unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await.unwrap();
-        pages.push(page);
+        let head =
+            format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n");
+        let (status, head, page) = plain.http1(&head, b"").await;
+        statuses.push(status);
+        pages += &(head + &page);
     }
-    assert!(pages[0].starts_with("HTTP/1.1 200") && pages[1].starts_with("HTTP/1.1 401"));
-    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
+    assert_eq!(statuses[..2], [200, 401]);
+    let log = log.text();
     // Something was logged, the refusal and the frames of HTTP/2 among it.
     assert!(
         log.contains("request refused") && log.contains("TRACE"),
@@ -91,6 +62,6 @@ async fn no_log_and_no_metric_holds_a_key() {
         let secret = secret.rsplit('.').next().unwrap();
         let line = log.lines().find(|line| line.contains(secret));
         assert_eq!(line, None);
-        assert!(!pages.concat().contains(secret));
+        assert!(!pages.contains(secret));
     }
 }

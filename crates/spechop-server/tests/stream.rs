@@ -3,27 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Server, eventually, options, question};
+use crate::support::{Server, at, eventually, failure, options, question};
 use spechop_proto::ask_event::Event;
-use spechop_proto::options::Width;
-use spechop_proto::{AskEvent, AskRequest};
 use spechop_testkit::Script;
 use tonic::Code;
-
-async fn events(server: &Server, request: AskRequest) -> Vec<AskEvent> {
-    let mut stream = server
-        .client()
-        .await
-        .ask_stream(request)
-        .await
-        .unwrap()
-        .into_inner();
-    let mut events = Vec::new();
-    while let Some(event) = stream.message().await.unwrap() {
-        events.push(event);
-    }
-    events
-}
 
 /// The third hop needs neither before it; the first guess is wrong.
 fn independent() -> Script {
@@ -36,11 +19,8 @@ fn independent() -> Script {
 async fn salvage_is_told_counted_and_can_be_switched_off() {
     let server = Server::start(independent()).await;
     for (salvage, taken) in [(None, 1), (Some(true), 1), (Some(false), 0)] {
-        let request = question().with(|asked| {
-            asked.width = Some(Width::K(4));
-            asked.salvage = salvage;
-        });
-        let events = events(&server, request).await;
+        let request = at(4).with(|asked| asked.salvage = salvage);
+        let (events, answer) = server.told(request).await;
         let salvaged: Vec<_> = events
             .iter()
             .filter_map(|event| match &event.event {
@@ -54,20 +34,21 @@ async fn salvage_is_told_counted_and_can_be_switched_off() {
                 .iter()
                 .all(|(hop, saved_ms)| *hop == 3 && *saved_ms > 0.0)
         );
-        let Some(Event::Answer(answer)) = &events[events.len() - 1].event else {
-            panic!("no answer")
-        };
         let hops: Vec<_> = answer.hops.iter().map(|hop| hop.salvaged).collect();
         assert_eq!(hops, [false, false, taken == 1]);
         assert_eq!(answer.usage.as_ref().unwrap().salvaged as usize, taken);
-        assert_eq!(options(answer).salvage, Some(taken == 1));
+        assert_eq!(options(&answer).salvage, Some(taken == 1));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_numbered_ordered_and_end_with_the_answer() {
     let server = Server::start(Script::steady(&[true, false, true], 2, 40, 4)).await;
-    let events = events(&server, question()).await;
+    let mut stream = server.stream(question()).await;
+    let mut events = Vec::new();
+    while let Some(event) = stream.message().await.unwrap() {
+        events.push(event);
+    }
 
     let numbers: Vec<_> = events.iter().map(|event| event.sequence).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
@@ -145,9 +126,8 @@ async fn events_are_numbered_ordered_and_end_with_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_does_not_read_slows_nothing() {
     let server = Server::start(Script::steady(&[true; 6], 1, 5, 1)).await;
-    let stream = server.client().await.ask_stream(question()).await.unwrap();
+    let mut stream = server.stream(question()).await;
     eventually(|| server.gauges.questions_open() == 0).await;
-    let mut stream = stream.into_inner();
     let mut last = None;
     while let Some(event) = stream.message().await.unwrap() {
         last = event.event;
@@ -162,20 +142,7 @@ async fn a_stream_without_an_answer_ends_with_the_reason() {
         .failures
         .insert((0, spechop_types::Stage::Target), u32::MAX);
     let server = Server::start(script).await;
-    let mut stream = server
-        .client()
-        .await
-        .ask_stream(question())
-        .await
-        .unwrap()
-        .into_inner();
-    let status = loop {
-        match stream.message().await {
-            Ok(Some(event)) => assert!(!matches!(event.event, Some(Event::Answer(_)))),
-            Ok(None) => panic!("the stream just ended"),
-            Err(status) => break status,
-        }
-    };
+    let status = failure(server.stream(question()).await).await;
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains("target stage"), "{status}");
     server.is_idle().await;

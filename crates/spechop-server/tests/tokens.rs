@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::followed::Followed;
 use crate::keys::key;
 use crate::over_http::{client, url};
-use crate::support::{Server, question};
+use crate::support::{Server, by, question};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
@@ -16,12 +16,13 @@ use spechop_proto::GetBackendsRequest;
 use spechop_proto::admin_client::AdminClient;
 use spechop_testkit::Script;
 use tokio::time::{sleep, timeout};
-use tonic::{Code, Request};
+use tonic::Code;
 use tonic_types::StatusExt;
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Generous: machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A provider's private key, by its name.
 struct Signer {
@@ -91,12 +92,7 @@ fn toml(provider: &MockServer) -> String {
 
 /// How a question with this token, and in the name of this tenant, ends.
 async fn ask(server: &Server, token: &str, tenant: &str) -> (Code, String) {
-    let mut request = Request::new(question());
-    let metadata = request.metadata_mut();
-    metadata.insert("authorization", format!("Bearer {token}").parse().unwrap());
-    if !tenant.is_empty() {
-        metadata.insert("spechop-tenant", tenant.parse().unwrap());
-    }
+    let request = by(token, tenant, question());
     match server.client().await.ask(request).await {
         Ok(_) => (Code::Ok, String::new()),
         Err(status) => (status.code(), status.message().to_owned()),
@@ -219,10 +215,8 @@ async fn a_token_says_who_asks_and_what_for() {
         assert!(page.contains(&line), "{reason}: {page}");
     }
     for (token, code) in [(&good, Code::PermissionDenied), (&admin, Code::Ok)] {
-        let mut request = Request::new(GetBackendsRequest {});
-        let bearer = format!("Bearer {token}").parse().unwrap();
-        request.metadata_mut().insert("authorization", bearer);
         let mut client = AdminClient::new(server.channel().await);
+        let request = by(token, "", GetBackendsRequest {});
         let told = client.get_backends(request).await;
         assert_eq!(told.map_or_else(|status| status.code(), |_| Code::Ok), code);
     }
@@ -293,9 +287,7 @@ async fn until_the_keys_are_known_clients_hear_when_to_try_again() {
     let provider = MockServer::start().await;
     let server = Server::configured(Script::instant(1), &toml(&provider)).await;
     let token = signer.token(&claims(300));
-    let mut request = Request::new(question());
-    let bearer = format!("Bearer {token}").parse().unwrap();
-    request.metadata_mut().insert("authorization", bearer);
+    let request = by(&token, "", question());
     let status = server.client().await.ask(request).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let retry = status.get_details_retry_info().unwrap();

@@ -1,16 +1,12 @@
 //! `POST /v1/tool-cache`: what a client has looked up itself.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::sync::Arc;
-
 use crate::over_http::client;
-use crate::support::{Server, Shelf, bare, config, question};
+use crate::support::{Server, Shelf, config, of, question};
 use serde_json::{Value, json};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tonic::Request;
 
 async fn server(outputs: usize) -> Server {
     let toml = format!("[server]\ntool_outputs = {outputs}\n");
@@ -19,20 +15,12 @@ async fn server(outputs: usize) -> Server {
 
 /// What the server answers to this body at this path: its status and what it says.
 async fn post(server: &Server, path: &str, tenant: &str, body: &Value) -> (u16, Value) {
-    let body = body.to_string();
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let request = format!(
+    let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         spechop-tenant: {tenant}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
+         spechop-tenant: {tenant}\r\n"
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-    let status = head.split_whitespace().nth(1).unwrap();
-    let body = serde_json::from_str(body).unwrap_or(Value::Null);
-    (status.parse().unwrap(), body)
+    let (status, _, body) = server.http1(&head, body.to_string().as_bytes()).await;
+    (status, serde_json::from_str(&body).unwrap_or(Value::Null))
 }
 
 const PATH: &str = "/v1/tool-cache";
@@ -52,10 +40,7 @@ fn put(ttl_s: f64) -> Value {
 
 /// The ids of the evidence of the only hop.
 async fn evidence(server: &Server, tenant: &str, fresh: bool) -> Vec<String> {
-    let request = question().with(|asked| asked.fresh = fresh);
-    let mut request = Request::new(request);
-    let name = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", name);
+    let request = of(tenant, question().with(|asked| asked.fresh = fresh));
     let answer = server.client().await.ask(request).await.unwrap();
     let hop = answer.into_inner().hops.remove(0);
     let evidence = hop.observation.unwrap().evidence;
@@ -101,10 +86,7 @@ async fn a_look_up_takes_what_its_own_tenant_has_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_outputs_with_one_name_are_cited_as_two_and_never_as_the_indexs() {
     let config = config("[server]\ntool_outputs = 8\n");
-    let ports = ScriptedPorts::new(Script::instant(2));
-    let mut toolbox = Toolbox::of(bare(&ports), &config);
-    toolbox.passages = Some(Arc::new(Shelf));
-    let server = Server::over(ports, toolbox, config).await;
+    let server = Server::showing(Script::instant(2), config, Shelf).await;
     for (query, text) in [(ASKED, "The first."), ("q1 after fact 0?", "The second.")] {
         let body = json!({
             "tool": "retrieve",

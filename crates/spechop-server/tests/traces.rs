@@ -10,7 +10,7 @@ use crate::support::{Server, endless, eventually, question};
 use futures::future::join_all;
 use serde_json::json;
 use spechop_proto::AskRequest;
-use spechop_testkit::Script;
+use spechop_testkit::{OwnPort, Script};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -27,6 +27,14 @@ fn parent(trace: &str) -> String {
     format!("00-{trace}-{SPAN}-01")
 }
 
+/// A question that is part of this trace.
+fn part_of(trace: &str, asked: AskRequest) -> Request<AskRequest> {
+    let mut request = Request::new(asked);
+    let parent = parent(trace).parse().unwrap();
+    request.metadata_mut().insert("traceparent", parent);
+    request
+}
+
 fn otlp(endpoint: &str) -> String {
     format!("[otlp]\nendpoint = \"{endpoint}\"\nheaders = \"x-key=s3cret\"\n")
 }
@@ -34,7 +42,7 @@ fn otlp(endpoint: &str) -> String {
 /// Ends the server, with which the last spans are sent off.
 async fn end(mut server: Server) {
     server.shut_down();
-    timeout(PATIENCE, server.ended()).await.unwrap().unwrap();
+    server.ended().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,10 +52,9 @@ async fn a_question_of_any_door_becomes_part_of_its_callers_trace() {
     let traces: Vec<String> = (1..=5).map(|n| format!("{n:032x}")).collect();
 
     let mut grpc = server.client().await;
-    let mut request = Request::new(question());
-    let metadata = request.metadata_mut();
-    metadata.insert("traceparent", parent(&traces[0]).parse().unwrap());
-    metadata.insert("tracestate", "vendor=1".parse().unwrap());
+    let mut request = part_of(&traces[0], question());
+    let state = "vendor=1".parse().unwrap();
+    request.metadata_mut().insert("tracestate", state);
     grpc.ask(request).await.unwrap();
 
     let body = json!({ "question": question().question });
@@ -104,15 +111,11 @@ async fn a_question_of_any_door_becomes_part_of_its_callers_trace() {
 async fn a_question_that_nobody_follows_is_told_of_at_the_end() {
     let receiver = Receiver::start(Manner::Takes).await;
     let server = Server::configured(endless(), &otlp(&receiver.endpoint())).await;
-    let mut request = Request::new(AskRequest {
+    let lingers = AskRequest {
         linger_ms: 60_000,
         ..question()
-    });
-    let value = parent(TRACE).parse().unwrap();
-    request.metadata_mut().insert("traceparent", value);
-    let mut client = server.client().await;
-    drop(client.ask_stream(request).await.unwrap());
-    drop(client);
+    };
+    drop(server.stream(part_of(TRACE, lingers)).await);
     eventually(|| server.gauges.connections_open() == 0).await;
     assert_eq!(server.gauges.questions_open(), 1);
     end(server).await;
@@ -128,10 +131,8 @@ async fn the_share_is_kept_and_the_rest_is_not() {
     let toml = otlp(&receiver.endpoint()) + "sample = 0.0\n";
     let server = Server::configured(Script::instant(1), &toml).await;
     server.ask(question()).await.unwrap();
-    let mut request = Request::new(question());
-    let value = parent(TRACE).parse().unwrap();
-    request.metadata_mut().insert("traceparent", value);
-    server.client().await.ask(request).await.unwrap();
+    let asked = part_of(TRACE, question());
+    server.client().await.ask(asked).await.unwrap();
     end(server).await;
     assert_eq!(
         receiver.traces(),
@@ -144,9 +145,8 @@ async fn the_share_is_kept_and_the_rest_is_not() {
 /// who does not want them: questions are answered, and what was lost is counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_receiver_does_questions_are_answered() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = format!("http://{}", gone.local_addr().unwrap());
-    drop(gone);
+    let port = OwnPort::reserve();
+    let nobody = format!("http://{}", port.address());
     let silent = Receiver::start(Manner::Silent).await;
     let failing = Receiver::start(Manner::Fails).await;
     let picky = Receiver::start(Manner::Rejects).await;

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use spechop_proto::admin_client::AdminClient;
 use spechop_proto::options::Width;
 use spechop_proto::{
-    Activity, AskRequest, Estimate, FinishNowRequest, GetTuningRequest, GetTuningResponse, Options,
-    Refusal, Stage, StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
+    Activity, AskRequest, Estimate, GetTuningRequest, GetTuningResponse, Options, Refusal, Stage,
+    StopReason, WhatIfRequest, WhatIfResponse, ask_event::Event,
 };
 use spechop_testkit::Script;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tonic::{Code, Request, Response};
+use tonic::{Code, Response};
 use tonic_types::StatusExt;
 
-use crate::support::{Server, config, endless, eventually, options, question};
+use crate::support::{
+    Server, at, config, endless, eventually, finish, named, of, options, question,
+};
 
 fn auto() -> AskRequest {
     question().with(|asked| asked.width = Some(Width::AUTO))
@@ -39,13 +40,7 @@ async fn k_is_chosen_by_what_was_seen_and_the_stream_says_why() {
         let known = [tuned.p, tuned.alpha, tuned.beta].map(|of| of.is_some());
         assert_eq!(known, [n > 0; 3]);
     }
-    let mut stream = server
-        .client()
-        .await
-        .ask_stream(auto())
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = server.stream(auto()).await;
     let first = stream.message().await.unwrap().unwrap();
     assert_eq!(first.sequence, 1);
     let Some(Event::Tuned(tuned)) = first.event else {
@@ -84,8 +79,7 @@ async fn speculation_that_never_pays_is_switched_off() {
     let reason = last.unwrap().reason;
     assert!(reason.contains("off"), "{reason}");
     // Whoever names a k gets it.
-    let named = question().with(|asked| asked.width = Some(Width::K(2)));
-    let answer = server.ask(named).await.unwrap();
+    let answer = server.ask(at(2)).await.unwrap();
     assert_eq!(options(&answer).width, Some(Width::K(2)));
     assert_eq!(answer.applied.unwrap().tuned, None);
 }
@@ -95,8 +89,7 @@ async fn what_if_answers_for_other_ks_from_the_last_questions() {
     // So slow that the machine's own time hardly counts beside them.
     let server = Server::start(Script::steady(&[true, true, true], 2, 200, 2)).await;
     for k in [1, 3, 3] {
-        let asked = question().with(|asked| asked.width = Some(Width::K(k)));
-        server.ask(asked).await.unwrap();
+        server.ask(at(k)).await.unwrap();
     }
     let mut admin = AdminClient::new(server.channel().await);
     let asked = WhatIfRequest {
@@ -199,21 +192,15 @@ async fn what_was_learnt_survives_a_restart() {
 async fn a_tenant_spends_no_more_than_it_may() {
     let server = Server::configured(script(&[true, true]), "[tenant]\ntarget_calls = 5").await;
     let ask = |tenant: &'static str| {
-        let mut request = Request::new(
-            AskRequest {
-                budget: Some(spechop_proto::Budget {
-                    target_calls: Some(4),
-                    ..spechop_proto::Budget::default()
-                }),
-                ..question()
-            }
-            .with(|asked| asked.width = Some(Width::K(1))),
-        );
-        request
-            .metadata_mut()
-            .insert("spechop-tenant", tenant.parse().unwrap());
+        let request = AskRequest {
+            budget: Some(spechop_proto::Budget {
+                target_calls: Some(4),
+                ..spechop_proto::Budget::default()
+            }),
+            ..at(1)
+        };
         let client = server.client();
-        async move { client.await.ask(request).await }
+        async move { client.await.ask(of(tenant, request)).await }
     };
     assert_eq!(ask("a").await.unwrap().into_inner().hops.len(), 2);
     assert_eq!(ask("a").await.unwrap().into_inner().hops.len(), 2);
@@ -234,8 +221,7 @@ async fn a_tenant_spends_no_more_than_it_may() {
 async fn metrics_count_what_was_used_and_what_was_wasted() {
     let toml = "[prices.target]\ncall_micros = 100";
     let server = Server::configured(script(&[true, false, true]), toml).await;
-    let asked = question().with(|asked| asked.width = Some(Width::K(3)));
-    let answer = server.ask(asked).await.unwrap();
+    let answer = server.ask(at(3)).await.unwrap();
     let usage = answer.usage.unwrap();
     let targets = usage.targets.unwrap();
     assert_eq!(targets.money_micros, u64::from(targets.started) * 100);
@@ -245,8 +231,7 @@ async fn metrics_count_what_was_used_and_what_was_wasted() {
     let read_ms = read.next().unwrap().time_ms;
     assert!(read_ms > 0.0 && read_ms < targets.time_ms);
 
-    let page = get(&server, "/metrics").await;
-    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    let page = server.metrics().await;
     let used = targets.started - targets.wasted;
     for line in [
         "spechop_questions_total{outcome=\"answered\"} 1".to_owned(),
@@ -286,7 +271,7 @@ async fn metrics_count_what_a_question_has_cost_that_went_away() {
         () = eventually(|| server.ports.started() >= 4) => {}
     }
     server.is_idle().await;
-    let page = get(&server, "/metrics").await;
+    let page = server.metrics().await;
     let count = |line: &str| {
         let found = page.lines().find_map(|found| found.strip_prefix(line));
         found.map_or(0, |number| number.trim().parse::<u64>().unwrap())
@@ -320,22 +305,19 @@ async fn what_was_not_done_ahead_of_need_is_streamed_reported_and_measured() {
     std::fs::write(&policy, rules.concat()).unwrap();
     let toml = format!("[scheduler]\npolicy = {policy:?}");
     let server = Server::configured(script(&[true, true, true]), &toml).await;
-    let asked = question().with(|asked| asked.width = Some(Width::K(3)));
-    let mut client = server.client().await;
-    let mut stream = client.ask_stream(asked).await.unwrap().into_inner();
-    let (mut told, mut answer) = (BTreeMap::new(), None);
-    while let Some(event) = stream.message().await.unwrap() {
+    let (events, answer) = server.told(at(3)).await;
+    let mut told = BTreeMap::new();
+    for event in events {
         match event.event {
             Some(Event::NotSpeculated(not)) => {
                 *told.entry((not.stage(), not.reason())).or_insert(0) += 1;
             }
-            Some(Event::Answer(last)) => answer = Some(last),
             Some(Event::Failed(failed)) => panic!("{failed:?} is no failure"),
             _ => {}
         }
     }
-    let refused = answer.unwrap().refused;
-    let reported = refused
+    let reported = answer
+        .refused
         .iter()
         .map(|of| ((of.stage(), of.reason()), of.times));
     assert_eq!(reported.collect::<BTreeMap<_, _>>(), told);
@@ -343,7 +325,7 @@ async fn what_was_not_done_ahead_of_need_is_streamed_reported_and_measured() {
     let guesses = told[&(Stage::Speculation, Refusal::Denied)];
     assert_eq!((guesses, told.len()), (3, 1));
 
-    let page = get(&server, "/metrics").await;
+    let page = server.metrics().await;
     for line in [
         "spechop_refused_total{stage=\"speculation\",reason=\"denied\"} 3",
         "spechop_refused_total{stage=\"target\",reason=\"no_place\"} 0",
@@ -358,41 +340,20 @@ async fn what_was_not_done_ahead_of_need_is_streamed_reported_and_measured() {
     assert_eq!(refused.collect::<Vec<_>>(), [(Refusal::Denied, 3)]);
 }
 
-/// As a scraper asks.
-async fn get(server: &Server, path: &str) -> String {
-    let mut stream = tokio::net::TcpStream::connect(server.address)
-        .await
-        .unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await.unwrap();
-    page
-}
-
 #[tokio::test]
 async fn a_question_is_finished_early_by_its_name() {
     // Two hops are there soon, the third never.
     let mut script = script(&[true; 6]);
     script.hops[2].target = endless().hops[0].target;
     let server = Server::start(script).await;
-    let named = |id: &str| {
-        AskRequest {
-            question_id: id.to_owned(),
-            ..question()
-        }
-        .with(|asked| {
-            asked.hop_budget = Some(6);
-            asked.width = Some(Width::K(1));
-        })
-    };
+    let asked = named("q-1").with(|asked| {
+        asked.hop_budget = Some(6);
+        asked.width = Some(Width::K(1));
+    });
     let mut client = server.client().await;
-    let mut stream = client.ask_stream(named("q-1")).await.unwrap().into_inner();
-    let twice = client.ask(named("q-1")).await.unwrap_err();
+    let mut stream = server.stream(asked.clone()).await;
+    let twice = client.ask(asked).await.unwrap_err();
     assert_eq!(twice.code(), Code::InvalidArgument);
-    let finish = |id: &str| FinishNowRequest {
-        question_id: id.to_owned(),
-    };
     for (id, code) in [
         ("q-2", Code::NotFound),
         ("", Code::InvalidArgument),

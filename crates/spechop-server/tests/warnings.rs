@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lines::{Lines, is_alone};
 use crate::over_http::get;
-use crate::support::{Server, bare, config, endless, question};
+use crate::support::{Server, config, endless, question};
 use spechop_ports::{Passages, PortError};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use spechop_types::Passage;
 use tokio::time::Instant;
 use tonic::Code;
@@ -83,11 +82,7 @@ async fn a_passage_that_cannot_be_read_is_told_in_the_log() {
     let lines = Lines::default();
     let log = tracing_subscriber::fmt().with_writer(lines.clone());
     let _log = tracing::subscriber::set_default(log.finish());
-    let config = config("");
-    let ports = ScriptedPorts::new(Script::instant(1));
-    let mut toolbox = Toolbox::of(bare(&ports), &config);
-    toolbox.passages = Some(Arc::new(Cut));
-    let server = Server::over(ports, toolbox, config).await;
+    let server = Server::showing(Script::instant(1), config(""), Cut).await;
     let refused = get(&server, "/p/p0").await;
     assert_eq!(refused.status(), 503);
     let text = lines.text();

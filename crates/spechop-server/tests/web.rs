@@ -1,44 +1,24 @@
 //! Questions whose look-ups search the web: servers of this machine, asked by our own providers.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
-use crate::support::{Server, apart, bare, config, question};
-use serde_json::json;
+use crate::sites::{asked, saying, wiki};
+use crate::support::{Server, apart, at, bare, config};
 use spechop_ports::SearchProvider;
 use spechop_proto::ask_event::Event;
-use spechop_proto::options::Width;
-use spechop_proto::{AskEvent, AskResponse, ProviderChange};
+use spechop_proto::{AskEvent, ProviderChange};
 use spechop_server::Bare;
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::Script;
 use spechop_web::page::{HttpPageReader, PageOptions};
 use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
-use spechop_web::{WebOptions, WebRetriever};
-use wiremock::matchers::any;
-use wiremock::{Mock, MockServer, ResponseTemplate};
-
-async fn saying(answer: ResponseTemplate) -> MockServer {
-    let server = MockServer::start().await;
-    let anything = Mock::given(any()).respond_with(answer);
-    anything.mount(&server).await;
-    server
-}
+use spechop_web::{WebRetriever, WebRetrieverOptions};
+use wiremock::{MockServer, ResponseTemplate};
 
 /// What DuckDuckGo says to whom it takes for a robot.
 async fn blocking() -> MockServer {
     let page = "<html><form id=challenge-form action=//duckduckgo.com/anomaly.js></form></html>";
     saying(ResponseTemplate::new(200).set_body_string(page)).await
-}
-
-/// A wiki of one article.
-async fn wiki() -> MockServer {
-    let article = json!({
-        "title": "Ouse",
-        "fullurl": "http://wiki.example/Ouse",
-        "extract": "The Ouse is a river of many bridges.",
-    });
-    let found = json!({ "batchcomplete": true, "query": { "pages": [article] } });
-    saying(ResponseTemplate::new(200).set_body_json(found)).await
 }
 
 fn engine(kind: EngineKind, server: &MockServer) -> Arc<dyn SearchProvider> {
@@ -63,32 +43,21 @@ async fn asking(providers: [Arc<dyn SearchProvider>; 2]) -> Server {
     let [first, second] = providers.map(|provider| guarded(provider) as Arc<dyn SearchProvider>);
     let search = Arc::new(Chain::new(first, vec![second]));
     let pages = Arc::new(HttpPageReader::new(PageOptions::default()).unwrap());
-    let web = WebRetriever::new(search, pages, Arc::new(apart()), WebOptions::default());
-    let ports = ScriptedPorts::new(script());
-    let bare = Bare {
+    let web = WebRetriever::new(
+        search,
+        pages,
+        Arc::new(apart()),
+        WebRetrieverOptions::default(),
+    );
+    Server::with(script(), config(""), |ports| Bare {
         retriever: Arc::new(web),
-        ..bare(&ports)
-    };
-    Server::with(ports, bare, config("")).await
+        ..bare(ports)
+    })
+    .await
 }
 
 fn script() -> Script {
     Script::instant(2)
-}
-
-/// What a question makes happen, and its answer.
-async fn ask(server: &Server) -> (Vec<AskEvent>, AskResponse) {
-    let request = question().with(|asked| asked.width = Some(Width::K(1)));
-    let stream = server.client().await.ask_stream(request).await;
-    let mut stream = stream.unwrap().into_inner();
-    let mut events = Vec::new();
-    while let Some(event) = stream.message().await.unwrap() {
-        events.push(event);
-    }
-    match events.pop().unwrap().event {
-        Some(Event::Answer(answer)) => (events, answer),
-        other => panic!("{other:?} is no answer"),
-    }
 }
 
 /// The hops in which another provider was asked, and which.
@@ -100,15 +69,11 @@ fn changes(events: &[AskEvent]) -> Vec<(u32, ProviderChange)> {
     events.iter().filter_map(change).collect()
 }
 
-async fn asked(server: &MockServer) -> usize {
-    server.received_requests().await.unwrap().len()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_provider_is_told_of_each_look_up_and_in_the_answer() {
     let (blocking, wiki) = (blocking().await, wiki().await);
     let server = asking([duckduckgo(&blocking), mediawiki(&wiki)]).await;
-    let (events, answer) = ask(&server).await;
+    let (events, answer) = server.told(at(1)).await;
     let change = |times| ProviderChange {
         from: "duckduckgo".to_owned(),
         to: "mediawiki".to_owned(),
@@ -126,7 +91,7 @@ async fn a_change_of_provider_is_told_of_each_look_up_and_in_the_answer() {
 async fn nothing_is_told_as_long_as_the_first_provider_answers() {
     let (blocking, wiki) = (blocking().await, wiki().await);
     let server = asking([mediawiki(&wiki), duckduckgo(&blocking)]).await;
-    let (events, answer) = ask(&server).await;
+    let (events, answer) = server.told(at(1)).await;
     assert_eq!(changes(&events), []);
     assert_eq!(answer.provider_changes, []);
     assert_eq!(answer.answer, script().answer());

@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::support::{Server, bare, config, options, question};
+use crate::support::{Server, at, bare, config, of, options};
 use parking_lot::Mutex;
 use spechop_ports::{Call, Lane, PortError, Retriever};
 use spechop_proto::ask_event::Event;
-use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, ProviderChange};
+use spechop_server::Toolbox;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::Passage;
-use tonic::Request;
 
 /// Plays the scripted look-ups, and notes what each was told. The provider that comes first is always down.
 struct Overheard {
@@ -39,16 +38,18 @@ impl Retriever for Overheard {
     }
 }
 
-/// A server whose guesses are right and come long before the look-ups end.
-async fn overheard(toml: &str) -> (Server, Arc<Overheard>) {
-    let ports = ScriptedPorts::new(Script::steady(&[true, true, true], 2, 120, 4));
+/// A server whose guesses come long before the look-ups end, and are right or not.
+async fn overheard(right: &[bool], toml: &str) -> (Server, Arc<Overheard>) {
+    let ports = ScriptedPorts::new(Script::steady(right, 2, 120, 4));
     let retriever = Arc::new(Overheard {
         ports: ports.clone(),
         calls: Mutex::default(),
     });
+    let config = config(toml);
     let mut parts = bare(&ports);
     parts.retriever = retriever.clone();
-    (Server::with(ports, parts, config(toml)).await, retriever)
+    let toolbox = Toolbox::of(parts, &config);
+    (Server::over(ports, toolbox, config).await, retriever)
 }
 
 impl Overheard {
@@ -59,29 +60,20 @@ impl Overheard {
 }
 
 fn wishing(quiet: bool, fresh: bool) -> AskRequest {
-    question().with(|asked| {
-        asked.width = Some(Width::K(4));
+    at(4).with(|asked| {
         asked.quiet = quiet;
         asked.fresh = fresh;
     })
 }
 
-async fn ask_as(tenant: &'static str, server: &Server, request: AskRequest) -> AskResponse {
-    let mut request = Request::new(request);
-    let metadata = request.metadata_mut();
-    metadata.insert("spechop-tenant", tenant.parse().unwrap());
-    server
-        .client()
-        .await
-        .ask(request)
-        .await
-        .unwrap()
-        .into_inner()
+async fn ask_as(tenant: &str, server: &Server, request: AskRequest) -> AskResponse {
+    let answer = server.client().await.ask(of(tenant, request)).await;
+    answer.unwrap().into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
-    let (server, heard) = overheard("[tenant]\nquiet = [\"monks\"]").await;
+    let (server, heard) = overheard(&[true; 3], "[tenant]\nquiet = [\"monks\"]").await;
     let loud = ask_as("others", &server, wishing(false, false)).await;
     let ahead = heard
         .take()
@@ -109,7 +101,8 @@ async fn a_quiet_question_looks_nothing_up_ahead_of_need() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tenant_without_a_name_can_be_quiet() {
     for (named, is_quiet) in [("default", true), ("*", true), ("monks", false)] {
-        let (server, heard) = overheard(&format!("[tenant]\nquiet = [\"{named}\"]")).await;
+        let toml = format!("[tenant]\nquiet = [\"{named}\"]");
+        let (server, heard) = overheard(&[true; 3], &toml).await;
         let answer = server.ask(wishing(false, false)).await.unwrap();
         let calls = heard.take();
         let ahead = calls.iter().any(|(lane, _)| *lane == Lane::Speculative);
@@ -122,14 +115,7 @@ async fn the_tenant_without_a_name_can_be_quiet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_ahead_of_need_is_counted_apart() {
     // The second guess is wrong: what was looked up behind it is wasted.
-    let ports = ScriptedPorts::new(Script::steady(&[true, false, true, true], 2, 120, 4));
-    let retriever = Arc::new(Overheard {
-        ports: ports.clone(),
-        calls: Mutex::default(),
-    });
-    let mut parts = bare(&ports);
-    parts.retriever = retriever.clone();
-    let server = Server::with(ports, parts, config("")).await;
+    let (server, overheard) = overheard(&[true, false, true, true], "").await;
     let counted = async || {
         let metric = |name| server.metric(name);
         (
@@ -139,13 +125,12 @@ async fn what_is_asked_ahead_of_need_is_counted_apart() {
     };
     let (mut all, mut ahead) = (0, 0);
     for k in [1, 4] {
-        let asked = question().with(|asked| asked.width = Some(Width::K(k)));
-        let answer = server.ask(asked).await.unwrap();
+        let answer = server.ask(at(k)).await.unwrap();
         assert_eq!((&*answer.answer, answer.hops.len()), ("so fact 3", 4));
         let wasted = answer.usage.unwrap().targets.unwrap().wasted;
         assert_eq!(wasted > 0, k > 1, "k = {k}: {wasted} wasted");
         server.is_idle().await;
-        let heard = retriever.take();
+        let heard = overheard.take();
         let ahead_now = heard.iter().filter(|call| call.0 == Lane::Speculative);
         let ahead_now = ahead_now.count() as u64;
         assert_eq!(ahead_now > 0, k > 1, "{heard:?}");
@@ -158,7 +143,7 @@ async fn what_is_asked_ahead_of_need_is_counted_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wish_for_fresh_results_reaches_every_look_up() {
-    let (server, heard) = overheard("").await;
+    let (server, heard) = overheard(&[true; 3], "").await;
     for fresh in [false, true] {
         let answer = server.ask(wishing(false, fresh)).await.unwrap();
         let calls = heard.take();
@@ -170,22 +155,13 @@ async fn the_wish_for_fresh_results_reaches_every_look_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_provider_is_told_in_the_stream_and_counted_in_the_answer() {
-    let (server, heard) = overheard("").await;
-    let mut stream = server
-        .client()
-        .await
-        .ask_stream(wishing(false, false))
-        .await
-        .unwrap()
-        .into_inner();
-    let (mut told, mut answer) = (Vec::new(), None);
-    while let Some(event) = stream.message().await.unwrap() {
-        match event.event {
-            Some(Event::ProviderChanged(change)) => told.push(change),
-            Some(Event::Answer(last)) => answer = Some(last),
-            _ => {}
-        }
-    }
+    let (server, heard) = overheard(&[true; 3], "").await;
+    let (events, answer) = server.told(wishing(false, false)).await;
+    let told = events.into_iter().filter_map(|event| match event.event {
+        Some(Event::ProviderChanged(change)) => Some(change),
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
     let change = |times| ProviderChange {
         from: "first".to_owned(),
         to: "second".to_owned(),
@@ -195,7 +171,7 @@ async fn a_change_of_provider_is_told_in_the_stream_and_counted_in_the_answer() 
     let calls = heard.take().len();
     assert_eq!(told, vec![change(0); calls]);
     assert_eq!(
-        answer.unwrap().provider_changes,
+        answer.provider_changes,
         [change(u32::try_from(calls).unwrap())]
     );
 }

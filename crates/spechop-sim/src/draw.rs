@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand_distr::{Bernoulli, Beta, Distribution, Gamma};
 use serde::Deserialize;
 
+use crate::trace::are_before;
 use crate::{Hop, Trace};
 
 /// Mean time of a drawn target call, in milliseconds. Ratios do not depend on it.
@@ -130,13 +131,8 @@ impl Shape {
 
     /// Whether every hop depends on earlier ones only, and there are questions like this.
     pub fn is_sensible(&self) -> bool {
-        let earlier =
-            |at: usize, all: &[u32]| all.iter().all(|hop| (1..=at).contains(&(*hop as usize)));
-        let hops = self.depends_on.iter().enumerate();
-        self.count > 0
-            && hops
-                .into_iter()
-                .all(|(at, all)| all.as_ref().is_none_or(|all| earlier(at, all)))
+        let mut hops = self.depends_on.iter().enumerate();
+        self.count > 0 && hops.all(|(at, on)| on.iter().all(|hops| are_before(at, hops)))
     }
 }
 

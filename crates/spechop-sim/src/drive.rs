@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
-use spechop_window::{Draft, Effect, Event, Guess, Limits, Window};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Step};
+use spechop_window::{Effect, Event, Limits, WeighedGuess, Window};
 
 use crate::{CallCounts, Outcome};
 
@@ -43,7 +43,12 @@ pub trait Stages {
 
     /// It has ended, when the look-up's target call had begun so many milliseconds before. With what? Not
     /// asked for a look-up that is gone; `None` is no news.
-    fn guessed(&mut self, window: &Window, lookup: LookupId, age_ms: f64) -> Option<Vec<Guess>>;
+    fn guessed(
+        &mut self,
+        window: &Window,
+        lookup: LookupId,
+        age_ms: f64,
+    ) -> Option<Vec<WeighedGuess>>;
 
     /// Whether the guess says what the observation says.
     fn accepts(&mut self, guess: &str, observation: &Observation) -> bool;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use spechop_types::{Observation, canonical};
 use spechop_window::Width;
 
+use crate::trace::are_before;
 use crate::{Hop, Rules, Simulator, Trace};
 
 /// A question that was answered: its times and what came of its guesses, none of its words.
@@ -197,15 +198,13 @@ impl Past {
             }
             PastGuess::Untried | PastGuess::Late => true,
         };
-        let earlier =
-            |at: usize, all: &[u32]| all.iter().all(|hop| (1..=at).contains(&(*hop as usize)));
         let mut hops = self.hops.iter().enumerate();
         time(self.final_ms)
             && hops.all(|(at, hop)| {
                 time(hop.segment_ms)
                     && time(hop.target_ms)
                     && guess(hop.guess)
-                    && hop.depends_on.iter().all(|all| earlier(at, all))
+                    && hop.depends_on.iter().all(|hops| are_before(at, hops))
             })
     }
 }

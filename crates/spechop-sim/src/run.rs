@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Chance, LookupId, Observation, Step};
-use spechop_window::{Draft, Guess, Limits, Policy, Width, Window};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Step};
+use spechop_window::{Limits, Policy, WeighedGuess, Width, Window};
 
 use crate::drive::{Clock, Stages, Watch};
 use crate::moments::{Moment, Watcher};
@@ -207,7 +207,12 @@ impl Stages for Traced<'_> {
         Ok(self.hop(lookup).speculation_ms)
     }
 
-    fn guessed(&mut self, window: &Window, lookup: LookupId, age_ms: f64) -> Option<Vec<Guess>> {
+    fn guessed(
+        &mut self,
+        window: &Window,
+        lookup: LookupId,
+        age_ms: f64,
+    ) -> Option<Vec<WeighedGuess>> {
         let Rules {
             policy,
             guess_chance,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, Observation, SubQuestion};
-use spechop_window::{Guess, OPEN_ANSWER, Policy, Window};
+use spechop_window::{OPEN_ANSWER, Policy, WeighedGuess, Window};
 
 use crate::{Hop, Trace};
 
@@ -67,7 +67,7 @@ impl Asked {
         policy: &Policy,
         usual: Chance,
         age_ms: f64,
-    ) -> Vec<Guess> {
+    ) -> Vec<WeighedGuess> {
         if !hop.guessed {
             return Vec::new();
         }
@@ -91,7 +91,7 @@ impl Asked {
         let said = hop.confidence.map(Chance::of);
         let own = said.map(|said| weighing.calibration.of(said));
         (0..policy.guesses_max.get())
-            .map(|rank| Guess {
+            .map(|rank| WeighedGuess {
                 text: text(rank),
                 chance: own.filter(|_| rank == 0).unwrap_or(usual),
                 least: weighing.least(age_ms),

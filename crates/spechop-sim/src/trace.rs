@@ -218,8 +218,12 @@ fn check(trace: &Trace, line: usize) -> Result<(), InvalidTrace> {
     sensible(&|| "final_ms".into(), trace.final_ms)
 }
 
+/// Whether hops, counted from 1, come before the one at this place, counted from 0.
+pub(crate) fn are_before(at: usize, hops: &[u32]) -> bool {
+    hops.iter().all(|hop| (1..=at).contains(&(*hop as usize)))
+}
+
 fn contradiction(hop: &Hop, at: usize) -> Option<&'static str> {
-    let earlier = |hop: &u32| (1..=at).contains(&(*hop as usize));
     if hop.accepted && !hop.guessed {
         return Some("accepts a guess that was not made");
     }
@@ -232,7 +236,7 @@ fn contradiction(hop: &Hop, at: usize) -> Option<&'static str> {
     if hop.right_guess.is_some_and(|rank| rank < 2) {
         return Some("has a right_guess below 2, which is the second best");
     }
-    if hop.depends_on.iter().any(|all| !all.iter().all(earlier)) {
+    if !hop.depends_on.iter().all(|hops| are_before(at, hops)) {
         return Some("depends on a hop that is not an earlier one, counted from 1");
     }
     None

@@ -2,7 +2,7 @@
 //! that say how likely they are, and how much time a right guess hides.
 
 use spechop_types::Chance;
-use spechop_window::{Calibration, Hidden};
+use spechop_window::{Hidden, ReliabilityCurve};
 
 use crate::{History, PastGuess};
 
@@ -44,7 +44,7 @@ impl History {
     /// Guesses are put in order of what they say and parted into groups of the same size. If a group
     /// that claims more was right less often, it is joined with the one before it (isotonic
     /// regression by pooling adjacent violators).
-    pub fn calibration(&self) -> Calibration {
+    pub fn calibration(&self) -> ReliabilityCurve {
         let guesses = self.questions().flat_map(|past| &past.hops);
         let mut said: Vec<(f64, bool)> = guesses
             .filter_map(|hop| match hop.guess {
@@ -58,7 +58,7 @@ impl History {
             .collect();
         let groups = (said.len() / GUESSES_MIN).min(POINTS_MAX);
         if groups < 2 {
-            return Calibration::AS_SAID;
+            return ReliabilityCurve::AS_SAID;
         }
         said.sort_by(|a, b| a.0.total_cmp(&b.0));
         let right = said.iter().filter(|(_, right)| *right).count();
@@ -75,7 +75,9 @@ impl History {
             }
         }
         let points = pooled.iter();
-        Calibration::through(points.map(|pool| (Chance::of(pool.said()), Chance::of(pool.share()))))
+        ReliabilityCurve::through(
+            points.map(|pool| (Chance::of(pool.said()), Chance::of(pool.share()))),
+        )
     }
 
     /// How much time a right guess of a hop hides, by the age of the hop's target call: as much as what

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use spechop_sim::{Choices, Fixed, History, Past, PastGuess, PastHop, Rules, Wanted};
 use spechop_types::Chance;
-use spechop_window::{Calibration, Policy, Width};
+use spechop_window::{Policy, ReliabilityCurve, Width};
 
 const EXACTLY: Wanted = Wanted {
     tolerance: 0.0,
@@ -77,7 +77,7 @@ fn guesses_are_taken_for_what_they_were_worth() {
     let alike = history(alike).calibration().of(Chance::EVEN).share();
     assert!((alike - 0.5).abs() < 0.03, "{alike}");
     // Too few prove nothing.
-    assert_eq!(questions(20).calibration(), Calibration::AS_SAID);
+    assert_eq!(questions(20).calibration(), ReliabilityCurve::AS_SAID);
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! A real Redis on a port of loopback, which keeps nothing on disk.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::assets::data_dir;
+use crate::port::OwnPort;
 
 /// A server that can be killed and started again; dropping it ends it.
 #[derive(Debug)]
 pub struct RedisServer {
-    port: u16,
+    port: OwnPort,
     arguments: Vec<String>,
     child: Option<Child>,
 }
@@ -30,11 +31,8 @@ impl RedisServer {
             eprintln!("LEFT OUT: there is no {shown}; deploy/test-tools.sh fetches it");
             return None;
         }
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
         let mut server = Self {
-            port,
+            port: OwnPort::reserve(),
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
             child: None,
         };
@@ -44,12 +42,12 @@ impl RedisServer {
 
     /// The port that it was given.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.port.address())
     }
 
     /// Starts it, empty, and waits until it accepts connections.
@@ -58,7 +56,7 @@ impl RedisServer {
         reason = "no clock of a test can be moved on for another process"
     )]
     pub fn start(&mut self) {
-        let port = self.port.to_string();
+        let port = self.port.number().to_string();
         let child = Command::new(binary())
             .args(["--bind", "127.0.0.1", "--save", "", "--port", &port])
             .args(&self.arguments)
@@ -66,14 +64,15 @@ impl RedisServer {
             .stdout(Stdio::null())
             .spawn();
         self.child = Some(child.expect("Redis starts"));
-        for _ in 0..400 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+        // A minute: machines may be busy.
+        for _ in 0..2_400 {
+            if TcpStream::connect(self.port.address()).is_ok() {
                 return;
             }
             sleep(Duration::from_millis(25));
         }
         self.kill();
-        TcpStream::connect(("127.0.0.1", self.port)).expect("Redis accepts connections");
+        TcpStream::connect(self.port.address()).expect("Redis accepts connections");
     }
 
     /// As `kill -9` does.

@@ -10,11 +10,10 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use spechop_ports::{
-    Call, Draft, DraftRequest, DraftWriter, Drafter, Guess, GuessRequest, Guessed, KnownHop,
-    PlanRequest, Planned, Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator,
-    WrittenDraft,
+    Call, DraftRequest, DraftWriter, Drafter, Guess, GuessRequest, Guessed, KnownHop, PlanRequest,
+    Planned, Planner, PortError, ReadRequest, Reader, Reading, Retriever, Speculator, WrittenDraft,
 };
-use spechop_types::{Activity, Chance, Passage, Stage, Step, SubQuestion, Tokens};
+use spechop_types::{Activity, Chance, Draft, Passage, Stage, Step, SubQuestion, Tokens};
 
 /// One hop of the script. Its sub-question is `ask` followed by the answers it depends on, so that a
 /// wrong guess leads the planner astray.

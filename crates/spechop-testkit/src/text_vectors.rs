@@ -1,5 +1,7 @@
 //! An encoder without a model.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind};
 
@@ -33,6 +35,17 @@ impl TextVectors {
     pub fn letters() -> Self {
         Self::new("letters", 26, letters)
     }
+
+    /// The same, but of each call `says` how long it takes, or why it fails.
+    pub fn after(
+        self,
+        says: impl Fn(&Call, TextKind) -> Result<Duration, PortError> + Send + Sync,
+    ) -> impl Encoder {
+        Late {
+            vectors: self,
+            says,
+        }
+    }
 }
 
 /// Counts the letters of the alphabet, in either case, as a vector of length 1.
@@ -65,6 +78,38 @@ impl<F: Fn(&str) -> Vec<f32> + Send + Sync> Encoder for TextVectors<F> {
             vectors: texts.iter().map(|text| (self.vector)(text)).collect(),
             tokens: None,
         })
+    }
+}
+
+struct Late<F> {
+    vectors: TextVectors,
+    says: F,
+}
+
+#[async_trait]
+impl<F> Encoder for Late<F>
+where
+    F: Fn(&Call, TextKind) -> Result<Duration, PortError> + Send + Sync,
+{
+    fn fingerprint(&self) -> &str {
+        self.vectors.fingerprint
+    }
+
+    fn width(&self) -> usize {
+        self.vectors.width
+    }
+
+    async fn encode(
+        &self,
+        call: &Call,
+        kind: TextKind,
+        texts: Vec<String>,
+    ) -> Result<Encoded, PortError> {
+        let time = (self.says)(call, kind)?;
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        self.vectors.encode(call, kind, texts).await
     }
 }
 

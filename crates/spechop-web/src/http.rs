@@ -20,7 +20,7 @@ const OPEN_FOR: Duration = Duration::from_secs(60);
 
 /// A server's address, as the operator describes it, and what an answer may take.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct HttpEndpoint {
     /// What it is called in messages, metrics and changes of provider.
     pub name: Arc<str>,
     /// Where it is. The operator's own choice, so that it may well be on this machine.
@@ -40,7 +40,7 @@ pub struct Endpoint {
     pub proxy: Option<Proxy>,
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// An endpoint without a key: 10 s and 2 MiB a request.
     pub fn new(name: impl Into<Arc<str>>, base_url: impl Into<String>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// What is wrong with it.
-    pub fn check_url(&self) -> Result<(), InvalidEndpoint> {
+    pub fn check_url(&self) -> Result<(), InvalidHttpEndpoint> {
         base(self).map(drop)
     }
 
@@ -69,7 +69,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// What is wrong with it.
-    pub fn check_key(&self) -> Result<(), InvalidEndpoint> {
+    pub fn check_key(&self) -> Result<(), InvalidHttpEndpoint> {
         match self.key {
             Some(_) => key(self, "Bearer ").map(drop),
             None => Ok(()),
@@ -82,17 +82,17 @@ impl Endpoint {
     /// # Errors
     ///
     /// What is wrong with the address, the name or the contact.
-    pub fn client(&self) -> Result<(Client, Url), InvalidEndpoint> {
+    pub fn client(&self) -> Result<(Client, Url), InvalidHttpEndpoint> {
         let (client, base) = self.client_builder()?;
-        Ok((client.build().map_err(InvalidEndpoint::Client)?, base))
+        Ok((client.build().map_err(InvalidHttpEndpoint::Client)?, base))
     }
 
     /// The same before the client is built, for those who have more to say of TLS than the address does.
     ///
     /// # Errors
     ///
-    /// As with [`Endpoint::client`].
-    pub fn client_builder(&self) -> Result<(ClientBuilder, Url), InvalidEndpoint> {
+    /// As with [`HttpEndpoint::client`].
+    pub fn client_builder(&self) -> Result<(ClientBuilder, Url), InvalidHttpEndpoint> {
         let name = &self.name;
         let base = base(self)?;
         let own = concat!("spechop/", env!("CARGO_PKG_VERSION"));
@@ -101,7 +101,7 @@ impl Endpoint {
             Some(contact) => format!("{asker} ({contact})"),
             None => asker.to_owned(),
         };
-        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidEndpoint::Header {
+        let agent = HeaderValue::try_from(agent).map_err(|source| InvalidHttpEndpoint::Header {
             name: Arc::clone(name),
             source,
         })?;
@@ -111,7 +111,7 @@ impl Endpoint {
         // What a proxy took for this machine would be the proxy's own.
         let proxy = self.proxy.as_ref().filter(|_| !is_loopback(host));
         // Nothing that the environment says may send a question elsewhere.
-        let client = through(Client::builder(), proxy).map_err(InvalidEndpoint::Client)?;
+        let client = through(Client::builder(), proxy).map_err(InvalidHttpEndpoint::Client)?;
         let mut client = client
             .user_agent(agent)
             .connect_timeout(self.time_limit)
@@ -131,13 +131,13 @@ impl Endpoint {
     }
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// Whether nobody on the way can change what it says: it speaks TLS, or is on this machine.
     ///
     /// # Errors
     ///
     /// What is wrong with the address.
-    pub fn is_safe_from_others(&self) -> Result<bool, InvalidEndpoint> {
+    pub fn is_safe_from_others(&self) -> Result<bool, InvalidHttpEndpoint> {
         let url = base(self)?;
         Ok(url.scheme() == "https" || is_loopback(url.host_str().unwrap_or_default()))
     }
@@ -164,7 +164,7 @@ impl Endpoint {
 pub enum FetchError {
     /// It cannot be used as it is described.
     #[error(transparent)]
-    Endpoint(#[from] InvalidEndpoint),
+    Endpoint(#[from] InvalidHttpEndpoint),
     /// No connection, a broken one, too late or too long.
     #[error("{0}")]
     Broken(String),
@@ -175,7 +175,7 @@ pub enum FetchError {
 
 /// Why an endpoint cannot be used as it is described.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidEndpoint {
+pub enum InvalidHttpEndpoint {
     /// The base URL is none, or not one that we speak to.
     #[error("the base URL of {name} is unusable: {reason}")]
     Url {
@@ -234,7 +234,7 @@ pub(crate) struct Answer {
 }
 
 impl Http {
-    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+    pub(crate) fn new(endpoint: &HttpEndpoint) -> Result<Self, InvalidHttpEndpoint> {
         let (client, base) = endpoint.client()?;
         Ok(Self {
             client,
@@ -354,14 +354,17 @@ impl Http {
 }
 
 /// The key as a header's value after `scheme`, marked as sensitive.
-pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, InvalidEndpoint> {
+pub(crate) fn key(
+    endpoint: &HttpEndpoint,
+    scheme: &str,
+) -> Result<HeaderValue, InvalidHttpEndpoint> {
     let name = || Arc::clone(&endpoint.name);
     let key = endpoint.key.as_ref().map(|key| key.expose_secret().trim());
     let Some(key) = key.filter(|key| !key.is_empty()) else {
-        return Err(InvalidEndpoint::NoKey { name: name() });
+        return Err(InvalidHttpEndpoint::NoKey { name: name() });
     };
     let value = HeaderValue::try_from(format!("{scheme}{key}"));
-    let mut value = value.map_err(|source| InvalidEndpoint::Header {
+    let mut value = value.map_err(|source| InvalidHttpEndpoint::Header {
         name: name(),
         source,
     })?;
@@ -369,8 +372,8 @@ pub(crate) fn key(endpoint: &Endpoint, scheme: &str) -> Result<HeaderValue, Inva
     Ok(value)
 }
 
-fn base(endpoint: &Endpoint) -> Result<Url, InvalidEndpoint> {
-    base_url(&endpoint.base_url).map_err(|reason| InvalidEndpoint::Url {
+fn base(endpoint: &HttpEndpoint) -> Result<Url, InvalidHttpEndpoint> {
+    base_url(&endpoint.base_url).map_err(|reason| InvalidHttpEndpoint::Url {
         name: Arc::clone(&endpoint.name),
         reason,
     })
@@ -392,11 +395,11 @@ mod tests {
             ("http://h:1/v1/", "http://h:1/v1/web/search"),
             ("https://h/v1", "https://h/v1/web/search"),
         ] {
-            let http = Http::new(&Endpoint::new("a", base)).unwrap();
+            let http = Http::new(&HttpEndpoint::new("a", base)).unwrap();
             assert_eq!(http.url("/web/search").as_str(), url);
         }
         for base in ["", "h:80", "ftp://h/", "http://u:p@h/", "http://h/?q=1"] {
-            let error = Http::new(&Endpoint::new("a", base)).unwrap_err();
+            let error = Http::new(&HttpEndpoint::new("a", base)).unwrap_err();
             assert!(
                 error
                     .to_string()
@@ -408,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_key_is_needed_and_never_shown() {
-        let mut endpoint = Endpoint::new("a", "http://h/");
+        let mut endpoint = HttpEndpoint::new("a", "http://h/");
         for none in [None, Some(""), Some(" ")] {
             endpoint.key = none.map(SecretString::from);
             let error = key(&endpoint, "Bearer ").unwrap_err();

@@ -10,7 +10,7 @@ use serde_json::json;
 use spechop_ports::{Call, Encoded, Encoder, PortError, TextKind, reason};
 use spechop_types::Activity;
 
-use crate::http::InvalidEndpoint;
+use crate::http::InvalidHttpEndpoint;
 use crate::service::{Service, ServiceOptions};
 
 /// What such a server is asked.
@@ -94,7 +94,7 @@ pub struct HttpEncoder {
 
 impl HttpEncoder {
     /// Checks the options; connects to nothing yet.
-    pub fn new(mut options: HttpEncoderOptions) -> Result<Self, InvalidEndpoint> {
+    pub fn new(mut options: HttpEncoderOptions) -> Result<Self, InvalidHttpEndpoint> {
         let most = &mut options.service.endpoint.body_bytes_max;
         let vector = options.width.get().saturating_mul(NUMBER_BYTES_MAX);
         let vector = vector.saturating_add(VECTOR_BYTES);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::{Activity, Passage};
 
-use crate::http::InvalidEndpoint;
+use crate::http::InvalidHttpEndpoint;
 use crate::service::{Service, ServiceOptions};
 
 /// The header by which a SpecHop server knows its tenants.
@@ -45,7 +45,7 @@ pub struct HttpRetriever {
 
 impl HttpRetriever {
     /// Checks the options; connects to nothing yet.
-    pub fn new(options: &HttpRetrieverOptions) -> Result<Self, InvalidEndpoint> {
+    pub fn new(options: &HttpRetrieverOptions) -> Result<Self, InvalidHttpEndpoint> {
         Ok(Self {
             service: Service::new(&options.service)?,
             with_tenant: options.with_tenant,

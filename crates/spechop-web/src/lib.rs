@@ -20,9 +20,9 @@ pub mod search;
 mod service;
 
 pub use cache::{CacheOptions, KeptPages, KeptSearches};
-pub use http::{Endpoint, FetchError, InvalidEndpoint};
+pub use http::{FetchError, HttpEndpoint, InvalidHttpEndpoint};
 pub use http_encoder::{EmbeddingForm, HttpEncoder, HttpEncoderOptions};
 pub use http_retriever::{HttpRetriever, HttpRetrieverOptions};
 pub use proxy::{InvalidProxy, Proxy};
-pub use retriever::{WebOptions, WebRetriever};
+pub use retriever::{WebRetriever, WebRetrieverOptions};
 pub use service::ServiceOptions;

@@ -20,7 +20,7 @@ use futures::stream::FuturesUnordered;
 use spechop_lexical::Bm25;
 use spechop_ports::{
     Call, Encoder, Lane, PortError, Retriever, SearchFailure, SearchProvider, SearchResult, Seat,
-    TextKind,
+    Sparingly, TextKind,
 };
 use spechop_types::{Activity, Passage, with_causes};
 use tokio::sync::Notify;
@@ -32,7 +32,7 @@ use crate::page::{Page, PageReader, chunks};
 
 /// How the web is looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct WebOptions {
+pub struct WebRetrieverOptions {
     /// Results of a search whose pages are read. The paper reads 5 (section 5).
     pub results: NonZeroUsize,
     /// The longest that reading them may take from the end of the search. What has come by then is used.
@@ -49,7 +49,7 @@ pub struct WebOptions {
     pub lexical_weight: f32,
 }
 
-impl Default for WebOptions {
+impl Default for WebRetrieverOptions {
     fn default() -> Self {
         const RESULTS: NonZeroUsize = NonZeroUsize::new(5).unwrap();
         const RANKED: NonZeroUsize = NonZeroUsize::new(8).unwrap();
@@ -68,8 +68,12 @@ pub struct WebRetriever {
     search: Arc<dyn SearchProvider>,
     pages: Arc<dyn PageReader>,
     encoder: Arc<dyn Encoder>,
-    options: WebOptions,
+    options: WebRetrieverOptions,
+    warnings: Sparingly,
 }
+
+/// The warning that the encoder has failed.
+const BY_WORDS: &str = "ranked by words alone";
 
 impl WebRetriever {
     /// Searches with `search`, reads with `pages`, ranks with `encoder`.
@@ -77,13 +81,14 @@ impl WebRetriever {
         search: Arc<dyn SearchProvider>,
         pages: Arc<dyn PageReader>,
         encoder: Arc<dyn Encoder>,
-        options: WebOptions,
+        options: WebRetrieverOptions,
     ) -> Self {
         Self {
             search,
             pages,
             encoder,
             options,
+            warnings: Sparingly::default(),
         }
     }
 
@@ -202,8 +207,10 @@ impl WebRetriever {
             }
             Some(Err(error)) if !error.allows_substitute(call.lane()) => return Err(error),
             Some(Err(error)) => {
-                let reason = with_causes(&error);
-                tracing::warn!(reason, passages = found.len(), "ranked by words alone");
+                if let Some(left_out) = self.warnings.turn(BY_WORDS) {
+                    let reason = with_causes(&error);
+                    tracing::warn!(reason, passages = found.len(), left_out, "{BY_WORDS}");
+                }
             }
             None => tracing::debug!(passages = found.len(), "not ranked in time"),
         }

@@ -11,13 +11,13 @@ use spechop_ports::retry::{Again, FailedAttempt, Retries, retry};
 use spechop_ports::{Call, PortError, named, reason};
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::{Answer, Broken, Endpoint, Http, InvalidEndpoint, key};
+use crate::http::{Answer, Broken, Http, HttpEndpoint, InvalidHttpEndpoint, key};
 
 /// How to ask such a server.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     /// Its whole address; a key is sent as a bearer token.
-    pub endpoint: Endpoint,
+    pub endpoint: HttpEndpoint,
     /// For the whole call: waiting, retries and their pauses included.
     pub total: Duration,
     /// What to do about failures that may pass.
@@ -33,7 +33,7 @@ impl ServiceOptions {
 
     /// Without a key: 10 s an attempt, 30 s in all, 4 MiB an answer.
     pub(crate) fn new(name: &str, url: impl Into<String>) -> Self {
-        let mut endpoint = Endpoint::new(name, url);
+        let mut endpoint = HttpEndpoint::new(name, url);
         endpoint.body_bytes_max = 4 * 1024 * 1024;
         Self {
             endpoint,
@@ -55,7 +55,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Checks the options; connects to nothing yet.
-    pub(crate) fn new(options: &ServiceOptions) -> Result<Self, InvalidEndpoint> {
+    pub(crate) fn new(options: &ServiceOptions) -> Result<Self, InvalidHttpEndpoint> {
         let secret = options.endpoint.key.clone();
         let key = secret.map(|secret| Ok((key(&options.endpoint, "Bearer ")?, secret)));
         Ok(Self {

@@ -12,7 +12,7 @@ use spechop_ports::{Call, Retriever};
 use spechop_testkit::TextVectors;
 use spechop_web::page::HttpPageReader;
 use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
-use spechop_web::{CacheOptions, KeptPages, KeptSearches, WebOptions, WebRetriever};
+use spechop_web::{CacheOptions, KeptPages, KeptSearches, WebRetriever, WebRetrieverOptions};
 
 /// Longer than anything takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,10 +33,10 @@ fn look_ups(engine: &Site, pages: &Site) -> WebRetriever {
         most: NonZeroUsize::MIN,
     };
     let pages = HttpPageReader::new(options(&[pages])).unwrap();
-    let options = WebOptions {
+    let options = WebRetrieverOptions {
         pages_time: PATIENCE,
         rank_time: PATIENCE,
-        ..WebOptions::default()
+        ..WebRetrieverOptions::default()
     };
     WebRetriever::new(
         Arc::new(KeptSearches::new(Arc::new(chain), kept)),

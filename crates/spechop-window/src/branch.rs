@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 
-use crate::{Guess, Stop};
+use crate::{Stop, WeighedGuess};
 
 /// Who pays for a running call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Segment {
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
     /// A guess, to be verified.
-    Guess(Guess),
+    Guess(WeighedGuess),
     /// The observation itself, which was faster than any guess.
     Observation(Arc<Observation>),
     /// Nothing yet: the text names the sub-question instead. Never verified, never committed.

@@ -1,11 +1,11 @@
 //! Drafted look-ups: launched while the planner is still writing what may be just their words.
 
-use spechop_types::{BranchId, Chance, LookupId, SubQuestion};
+use spechop_types::{BranchId, Chance, Draft, LookupId, SubQuestion};
 
+use crate::Effect;
 use crate::branch::Segment;
 use crate::lookup::Lookup;
 use crate::window::Window;
-use crate::{Draft, Effect};
 
 impl Window {
     /// The branch that a look-up was drafted for, and the chance that it will be needed: the branch becomes

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, Step, SubQuestion};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Stage, Step};
 
 /// Something that happened. An event about a branch or a look-up that is gone is ignored.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub enum Event {
         lookup: LookupId,
         /// The guesses, best first, as far as they were not told before: those that were may be repeated
         /// or left out. A failed guess is no guess (law 6).
-        guesses: Vec<Guess>,
+        guesses: Vec<WeighedGuess>,
         /// The speculator is still at it: another such event follows.
         more: bool,
     },
@@ -66,9 +66,9 @@ pub enum Event {
     FinishNow,
 }
 
-/// A guessed answer.
+/// A guessed answer, and what it is weighed by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guess {
+pub struct WeighedGuess {
     /// The answer.
     pub text: Arc<str>,
     /// The estimated chance that it is right.
@@ -76,15 +76,6 @@ pub struct Guess {
     /// No branch is built on it that is less likely than this to become head:
     /// [`crate::Weighing::least`] at its coming. [`Chance::NONE`]: it is always worth it.
     pub least: Chance,
-}
-
-/// A sub-question that a planner may be about to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draft {
-    /// The words.
-    pub sub_question: SubQuestion,
-    /// The estimated chance that the planner writes just these.
-    pub chance: Chance,
 }
 
 /// Something to be done, in order.

@@ -7,7 +7,7 @@ use spechop_types::{BranchId, LookupId, SubQuestion};
 use crate::branch::{Base, Branch, Granted};
 use crate::lookup::{Guessing, Lookup};
 use crate::window::Window;
-use crate::{Effect, Guess, laws};
+use crate::{Effect, WeighedGuess, laws};
 
 /// Something that a branch could be built upon.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl Window {
     pub(crate) fn guessed(
         &mut self,
         id: LookupId,
-        guesses: Vec<Guess>,
+        guesses: Vec<WeighedGuess>,
         more: bool,
         effects: &mut Vec<Effect>,
     ) {

@@ -75,9 +75,9 @@ mod weigh;
 mod width;
 mod window;
 
-pub use event::{Draft, Effect, Event, Guess, Stop};
+pub use event::{Effect, Event, Stop, WeighedGuess};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};
-pub use weigh::{Calibration, Hidden, Weighing};
+pub use weigh::{Hidden, ReliabilityCurve, Weighing};
 pub use width::Width;
 pub use window::Window;

@@ -33,7 +33,7 @@ pub struct Policy {
     /// all guesses that it stands on are right. [`Chance::NONE`] leaves the gate open.
     pub chance_min: Chance,
     /// What each guess is weighed by, beside `chance_min`. Drivers apply it when a guess comes:
-    /// [`crate::Guess::least`].
+    /// [`crate::WeighedGuess::least`].
     pub weighing: Weighing,
     /// Most look-ups that are drafted for a branch while its planner writes. 0 switches drafts off.
     /// Source: speculative tool calls (arXiv 2512.15834, algorithm 2), which a window of k > 1 makes.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spechop_types::{BranchId, Chance, LookupId, Observation, SubQuestion};
 
-use crate::Guess;
+use crate::WeighedGuess;
 use crate::branch::Launched;
 
 /// The target tool's work.
@@ -32,7 +32,7 @@ pub(crate) enum Guessing {
 }
 
 /// Guesses of one look-up: none empty, none twice, at most as many as the policy builds upon.
-pub(crate) type Guesses = SmallVec<[Guess; 1]>;
+pub(crate) type Guesses = SmallVec<[WeighedGuess; 1]>;
 
 impl Guessing {
     pub(crate) fn is_running(&self) -> bool {

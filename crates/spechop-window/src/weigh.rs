@@ -11,14 +11,14 @@
 
 use spechop_types::Chance;
 
-/// Most points of a [`Calibration`], and most steps of [`Hidden`].
+/// Most points of a [`ReliabilityCurve`], and most steps of [`Hidden`].
 const POINTS: usize = 8;
 
 /// What the choice of a hop is weighed by. [`Weighing::NONE`] weighs nothing: every guess is built upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weighing {
     /// How much what a speculator says of its guesses is worth.
-    pub calibration: Calibration,
+    pub calibration: ReliabilityCurve,
     /// What a target call that was begun for nothing costs, in milliseconds of the answer's time. 0: nothing,
     /// so that any chance is good enough.
     pub price_ms: u32,
@@ -29,7 +29,7 @@ pub struct Weighing {
 impl Weighing {
     /// Believes what speculators say, and takes calls for free.
     pub const NONE: Self = Self {
-        calibration: Calibration::AS_SAID,
+        calibration: ReliabilityCurve::AS_SAID,
         price_ms: 0,
         hidden: Hidden::NOTHING,
     };
@@ -48,9 +48,9 @@ impl Weighing {
 /// How often guesses are right of which a speculator says how likely they are. Never falls: a guess
 /// that is said to be likelier is taken for at least as likely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Calibration(Points<Chance>);
+pub struct ReliabilityCurve(Points<Chance>);
 
-impl Calibration {
+impl ReliabilityCurve {
     /// As often as they say.
     pub const AS_SAID: Self = Self(Points::new(Chance::NONE));
 
@@ -156,7 +156,8 @@ mod tests {
     fn a_guess_is_worth_what_such_guesses_were() {
         let chance = Chance::of;
         let known = [(0.8, 0.9), (0.1, 0.2), (0.4, 0.7), (0.5, 0.6)];
-        let known = Calibration::through(known.map(|(said, right)| (chance(said), chance(right))));
+        let known =
+            ReliabilityCurve::through(known.map(|(said, right)| (chance(said), chance(right))));
         for (said, right) in [
             (0.0, 0.2),
             (0.1, 0.2),
@@ -170,10 +171,10 @@ mod tests {
         ] {
             assert_eq!(known.of(chance(said)), chance(right), "{said}");
         }
-        assert_eq!(Calibration::AS_SAID.of(chance(0.3)), chance(0.3));
-        assert_eq!(Calibration::through([]), Calibration::AS_SAID);
+        assert_eq!(ReliabilityCurve::AS_SAID.of(chance(0.3)), chance(0.3));
+        assert_eq!(ReliabilityCurve::through([]), ReliabilityCurve::AS_SAID);
         let many = (0..=20).map(|at| (chance(f64::from(at) / 20.0), chance(0.5)));
-        assert_eq!(Calibration::through(many).of(chance(0.9)), chance(0.5));
+        assert_eq!(ReliabilityCurve::through(many).of(chance(0.9)), chance(0.5));
     }
 
     #[test]

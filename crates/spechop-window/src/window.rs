@@ -10,7 +10,7 @@ use spechop_types::{BranchId, Chance, Hop, LookupId, Observation, Stage, Step, S
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Effect, Event, Guess, Limits, Stop, Width, laws};
+use crate::{Effect, Event, Limits, Stop, WeighedGuess, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
@@ -217,13 +217,13 @@ impl Window {
     }
 
     /// Whether the gate lets a branch be built upon this guess of what `parent` asks.
-    pub fn is_likely_enough(&self, parent: BranchId, guess: &Guess) -> bool {
+    pub fn is_likely_enough(&self, parent: BranchId, guess: &WeighedGuess) -> bool {
         let least = self.least(guess);
         least == Chance::NONE || self.chance_upon(parent, guess.chance) >= least
     }
 
     /// The least chance at which a branch is built on a guess.
-    pub(crate) fn least(&self, guess: &Guess) -> Chance {
+    pub(crate) fn least(&self, guess: &WeighedGuess) -> Chance {
         guess.least.max(self.limits().policy.chance_min)
     }
 

@@ -19,12 +19,13 @@ macro_rules! say {
     }};
 }
 
-/// Nobody reads standard output any more. The broken pipe of a connection is another matter.
+/// Standard output takes nothing more. Its broken pipe is a reader that is gone; that of a connection is another
+/// matter.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody reads standard output any more")]
-struct Unread;
+#[error("cannot write to stdout")]
+struct Unwritten(#[source] io::Error);
 
-/// Standard output. Its errors tell whether its reader is gone, as `head -1` is after the first line.
+/// Standard output. Its errors say that it was standard output which could not be written to.
 pub(crate) struct Output(Stdout);
 
 /// Standard output, for every command.
@@ -58,10 +59,7 @@ fn colours(is_terminal: bool, env: &Env) -> bool {
 }
 
 fn told(error: io::Error) -> io::Error {
-    match error.kind() {
-        ErrorKind::BrokenPipe => io::Error::new(ErrorKind::BrokenPipe, Unread),
-        _ => error,
-    }
+    io::Error::new(error.kind(), Unwritten(error))
 }
 
 /// Says why a command failed, in one line, and how the program ends. It ends in silence if nobody reads its output, as
@@ -74,11 +72,14 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Whether the reader of standard output is gone, as `head -1` is after the first line.
 fn is_unread(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        let cause = cause.downcast_ref::<io::Error>();
-        let told = cause.and_then(io::Error::get_ref);
-        told.is_some_and(|told| told.is::<Unread>())
+        let unwritten = cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        let unwritten = unwritten.and_then(|told| told.downcast_ref::<Unwritten>());
+        unwritten.is_some_and(|Unwritten(why)| why.kind() == ErrorKind::BrokenPipe)
     })
 }
 
@@ -102,5 +103,15 @@ mod tests {
             let error = anyhow::Error::new(error).context("cannot write");
             assert_eq!(super::is_unread(&error), is_unread);
         }
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_says_which_one_it_is() {
+        let error = anyhow::Error::new(told(io::Error::other("the disk is full")));
+        assert!(!is_unread(&error));
+        assert_eq!(
+            format!("{error:#}"),
+            "cannot write to stdout: the disk is full"
+        );
     }
 }

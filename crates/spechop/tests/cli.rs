@@ -1,11 +1,11 @@
 //! The binary as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::net::TcpListener;
 use std::path::Path;
 
-use crate::shell::{in_data_dir, output, spechop};
+use crate::shell::{in_data_dir, output, spechop, unread, words};
 use serde_json::Value;
+use spechop_testkit::OwnPort;
 
 /// Exit code, stdout, stderr.
 fn run(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
@@ -15,15 +15,16 @@ fn run(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
 #[test]
 fn errors_are_one_clear_line_and_an_exit_code() {
     let empty = tempfile::tempdir().unwrap();
-    let closed = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
+    let port = OwnPort::reserve();
+    let closed = port.address().to_string();
     let not_toml = empty.path().join("c.toml");
     std::fs::write(&not_toml, "[server\nlisten = 1").unwrap();
     let run_of_another_kind = empty.path().join("run");
     std::fs::create_dir(&run_of_another_kind).unwrap();
     std::fs::write(run_of_another_kind.join("questions.jsonl"), "").unwrap();
+    let retrieval =
+        words("eval retrieval --dataset 2wiki --look-ups none --index none --held-out none --out");
+    let retrieval = [&retrieval[..], &[run_of_another_kind.to_str().unwrap()]].concat();
     for (args, words) in [
         (
             &["ask", "Who?", "--addr", &closed][..],
@@ -48,23 +49,7 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         ),
         (&["serve", "--log", "a=b=c"], "is no log filter"),
         (&["serve", "--log", "warning"], "`warning` is no log level"),
-        (
-            &[
-                "eval",
-                "retrieval",
-                "--dataset",
-                "2wiki",
-                "--look-ups",
-                "none",
-                "--index",
-                "none",
-                "--held-out",
-                "none",
-                "--out",
-                run_of_another_kind.to_str().unwrap(),
-            ],
-            "holds a bundle or a run",
-        ),
+        (&retrieval, "holds a bundle or a run"),
     ] {
         let (code, stdout, stderr) = run(empty.path(), args);
         assert_eq!((code, &*stdout), (1, ""), "{args:?}: {stderr}");
@@ -75,11 +60,9 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
     }
     // A reader of stderr that is gone changes nothing.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
     let args = ["ask", "Who?", "--addr", &closed, "--log", "trace"];
-    let ended = in_data_dir(empty.path(), &args).stderr(writer).status();
-    assert_eq!(ended.unwrap().code(), Some(1));
+    let ended = output(in_data_dir(empty.path(), &args).stderr(unread()));
+    assert_eq!(ended.0, 1);
     // What was written wrong is told by the parser of the command line.
     for args in [
         &["ask"][..],

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::shell::{miswritten, output, printed, refused, run, spechop};
+use crate::shell::{miswritten, output, printed, refused, run, spechop, unread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -31,17 +31,14 @@ impl Bundle {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
+    /// The words of an eval command that is run on the bundle.
+    pub(crate) fn eval<'a>(&'a self, command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        [&["eval", command, "--bundle", &self.bundle][..], more].concat()
+    }
+
     /// What was asked at each hop.
     pub(crate) fn hops(&self) -> Vec<Value> {
-        let args = [
-            "eval",
-            "questions",
-            "--bundle",
-            &self.bundle,
-            "--inject",
-            WEB,
-        ];
-        lines(&printed(&args))
+        lines(&printed(&self.eval("questions", &["--inject", WEB])))
     }
 
     /// A file with these lines.
@@ -54,15 +51,7 @@ impl Bundle {
 
     /// The means by variant, over look-ups as slow as the web.
     fn simulated(&self, args: &[&str]) -> Vec<Value> {
-        let whole = [
-            "eval",
-            "simulate",
-            "--bundle",
-            &self.bundle,
-            "--inject",
-            WEB,
-            "--json",
-        ];
+        let whole = self.eval("simulate", &["--inject", WEB, "--json"]);
         lines(&printed(&[&whole[..], args].concat()))
     }
 
@@ -70,17 +59,7 @@ impl Bundle {
     fn is_refused(&self, flag: &str, content: &str, words: &str) {
         let path = self.path("bad.jsonl");
         fs::write(&path, content).unwrap();
-        let args = [
-            "eval",
-            "simulate",
-            "--bundle",
-            &self.bundle,
-            "--k",
-            "2",
-            flag,
-            &path,
-        ];
-        refused(&args, words);
+        refused(&self.eval("simulate", &["--k", "2", flag, &path]), words);
     }
 }
 
@@ -132,6 +111,31 @@ fn our_own_guesses_gain_what_they_gained() {
             assert!(known > 0.98, "{again}");
         }
     }
+}
+
+#[test]
+fn recorded_speculators_are_played_as_one() {
+    // Of one, it is that one.
+    let bundle = Bundle::stored("2wiki-own");
+    let again = bundle.file("again.jsonl", ours(&bundle.hops()));
+    let cascade = ["--variant", "k=3,speculator=cascade", "--cascade"];
+    let alone = ["--k", "3", "--guesses", &again];
+    let means = bundle.simulated(&[&alone[..], &cascade, &["hot"]].concat());
+    let said = |name: &str| {
+        let mut mean = of(&means, &format!("k=3,speculator={name}")).clone();
+        mean["variant"] = Value::Null;
+        mean
+    };
+    assert_eq!(said("cascade"), said("again"));
+    // Of two, it does not matter who is named first.
+    let bundle = Bundle::stored("2wiki-gold-llm");
+    let [one, other] = ["llm-135m,llm-1.5b", "llm-1.5b,llm-135m"]
+        .map(|members| bundle.simulated(&[&cascade[..], &[members]].concat()));
+    assert_eq!(one, other);
+    assert!(number(of(&one, "k=3,speculator=cascade"), "p") > 0.0);
+    let unknown = [&cascade[..], &["llm-135m,oracle"]].concat();
+    let words = "no guesses of `oracle`, but of llm-1.5b, llm-135m";
+    refused(&bundle.eval("simulate", &unknown), words);
 }
 
 #[test]
@@ -190,17 +194,7 @@ fn no_guess_gains_nothing() {
         (&json!(0), &Value::Null)
     );
     assert_eq!(none["exact_match"], of(&means, "k=1")["exact_match"]);
-    let table = [
-        "eval",
-        "simulate",
-        "--bundle",
-        &bundle.bundle,
-        "--k",
-        "3",
-        "--guesses",
-        &file,
-    ];
-    let table = printed(&table);
+    let table = printed(&bundle.eval("simulate", &["--k", "3", "--guesses", &file]));
     let end = format!("empty: guesses for 0 of {} hops\n", bundle.hops().len());
     assert!(table.ends_with(&end), "{table}");
 }
@@ -240,22 +234,13 @@ fn verdicts_are_played_and_what_they_hide_is_said() {
     assert!(number(all, "accepted_otherwise") > 40.0, "{all}");
     let known = number(all, "answers_known");
     assert!((100.0..200.0).contains(&known), "{all}");
-    let table = printed(
-        &[
-            &["eval", "simulate", "--bundle", &bundle.bundle][..],
-            &["--inject", WEB],
-            &way,
-            &["--verdicts", &always],
-        ]
-        .concat(),
-    );
+    let simulate = bundle.eval("simulate", &["--inject", WEB]);
+    let table = printed(&[&simulate[..], &way, &["--verdicts", &always]].concat());
     assert!(table.contains(" known\n"), "{table}");
     let report = bundle.path("report");
     // Nobody reads what is said meanwhile.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
     let mut command = spechop(&["eval", "report", &out, "--out", &report]);
-    let code = command.stderr(writer).status().unwrap().code().unwrap();
+    let (code, ..) = output(command.stderr(unread()));
     let page = fs::read_to_string(PathBuf::from(report).join("report.md")).unwrap();
     assert_eq!(code, 0);
     assert!(
@@ -305,14 +290,7 @@ fn full_speculation_is_played_as_far_as_it_was_recorded() {
 fn the_example_plays() {
     let bundle = Bundle::stored("2wiki-own");
     let (hops, guesses) = (bundle.path("hops.jsonl"), bundle.path("by-form.jsonl"));
-    printed(&[
-        "eval",
-        "questions",
-        "--bundle",
-        &bundle.bundle,
-        "--out",
-        &hops,
-    ]);
+    printed(&bundle.eval("questions", &["--out", &hops]));
     let example = format!("{RUNS}/../examples/guess.py");
     let ran = Command::new("python3")
         .arg(example)
@@ -329,17 +307,7 @@ fn the_example_plays() {
     );
     assert!(number(mine, "compared") > 200.0, "{mine}");
     // Over stdin it is the same.
-    let args = [
-        "eval",
-        "simulate",
-        "--bundle",
-        &bundle.bundle,
-        "--inject",
-        WEB,
-        "--json",
-        "--k",
-        "3",
-    ];
+    let args = bundle.eval("simulate", &["--inject", WEB, "--json", "--k", "3"]);
     let mut piped = spechop(&[&args[..], &["--guesses", "-", "--name", "by-form"]].concat());
     piped.stdin(Stdio::from(File::open(&guesses).unwrap()));
     let (code, text, told) = output(&mut piped);
@@ -412,7 +380,7 @@ fn what_cannot_be_played_is_refused() {
         bundle.is_refused("--verdicts", content, words);
     }
 
-    let simulate = ["eval", "simulate", "--bundle", &bundle.bundle, "--k", "2"];
+    let simulate = bundle.eval("simulate", &["--k", "2"]);
     let with = |more: &[&str], words: &str| refused(&[&simulate[..], more].concat(), words);
     let file = bundle.file("hot.jsonl", []);
     with(
@@ -427,12 +395,10 @@ fn what_cannot_be_played_is_refused() {
     with(&["--guesses", &bundle.path("none.jsonl")], "cannot read ");
     with(&["--variant", "k=2,verdicts=mine"], "with --verdicts");
     for command in ["questions", "choose"] {
-        let of = ["eval", command, "--bundle", &bundle.bundle];
         refused(
-            &[&of[..], &["--speculator", "llm"]].concat(),
+            &bundle.eval(command, &["--speculator", "llm"]),
             "the bundle has no guesses of `llm`; it has those of: hot",
         );
     }
-    let choose = ["eval", "choose", "--bundle", &bundle.bundle];
-    miswritten(&[&choose[..], &["--k-max", "65"]].concat(), "1..=64");
+    miswritten(&bundle.eval("choose", &["--k-max", "65"]), "1..=64");
 }

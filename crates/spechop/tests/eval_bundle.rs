@@ -43,14 +43,7 @@ fn questions_that_cannot_be_written_leave_the_old_file() {
     let bundle = Bundle::stored("2wiki-1.5b");
     let out = bundle.path("hops.jsonl");
     fs::write(&out, "old").unwrap();
-    let args = [
-        "eval",
-        "questions",
-        "--bundle",
-        &bundle.bundle,
-        "--out",
-        &out,
-    ];
+    let args = bundle.eval("questions", &["--out", &out]);
     let (code, stdout, stderr) = output(&mut without_room(&args));
     assert_eq!((code, &*stdout), (1, ""), "{stderr}");
     assert!(stderr.contains("cannot write "), "{stderr}");
@@ -88,8 +81,7 @@ fn a_run_may_lie_in_a_folder_whose_name_is_no_utf_8() {
 
     let stored = Bundle::stored("2wiki-own");
     let out = stored.folder.path().join(OsStr::from_bytes(b"run\xff"));
-    let bundle = &*stored.bundle;
-    let mut command = spechop(&["eval", "simulate", "--bundle", bundle, "--inject", WEB]);
+    let mut command = spechop(&stored.eval("simulate", &["--inject", WEB]));
     let (code, _, stderr) = output(command.args(["--k", "1,4", "--out"]).arg(&out));
     assert_eq!((code, &*stderr), (0, ""));
     let run = fs::read_to_string(out.join("run.json")).unwrap();

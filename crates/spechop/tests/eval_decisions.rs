@@ -2,42 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
-use std::process::Stdio;
 
-use crate::shell::{output, printed, refused, run, spechop, without_room};
+use crate::eval_brought::{Bundle, WEB};
+use crate::shell::{output, printed, refused, run, spechop, unread, without_room};
 use serde_json::Value;
 
 #[test]
 fn a_sample_is_drawn_labelled_and_read_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (played, sample) = (path("run"), path("sample.jsonl"));
-    let bundle = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../eval/runs/2wiki-own/bundle"
-    );
-    printed(&[
-        "eval",
+    let bundle = Bundle::stored("2wiki-own");
+    let (played, sample) = (bundle.path("run"), bundle.path("sample.jsonl"));
+    printed(&bundle.eval(
         "simulate",
-        "--bundle",
-        bundle,
-        "--inject",
-        "4150:1680:1",
-        "--k",
-        "1,4",
-        "--out",
-        &played,
-    ]);
-    let (code, lines, told) = run(&[
-        "eval",
-        "decisions",
-        &played,
-        "--count",
-        "20",
-        "--out",
-        &sample,
-        "--json",
-    ]);
+        &["--inject", WEB, "--k", "1,4", "--out", &played],
+    ));
+    let draw = ["eval", "decisions", &played, "--out", &sample];
+    let (code, lines, told) = run(&[&draw[..], &["--count", "20", "--json"]].concat());
     assert_eq!((code, told.lines().count()), (0, 1), "{told}");
     let of = |name: &str| -> Value {
         let mut values = lines
@@ -66,10 +45,9 @@ fn a_sample_is_drawn_labelled_and_read_again() {
         "line 1: set \"same\"",
     );
     // What was labelled is not overwritten.
-    let again = ["eval", "decisions", &played, "--out", &sample];
-    refused(&again, "sample.jsonl is there: give --out another file");
+    refused(&draw, "sample.jsonl is there: give --out another file");
     // What there was no room for is not there, and the next try finds its place free.
-    let cut = path("cut.jsonl");
+    let cut = bundle.path("cut.jsonl");
     let again = ["eval", "decisions", &played, "--out", &cut];
     let (code, _, told) = output(&mut without_room(&again));
     assert_eq!(code, 1, "{told}");
@@ -77,13 +55,10 @@ fn a_sample_is_drawn_labelled_and_read_again() {
     assert_eq!(run(&again).0, 0);
     assert_eq!(fs::read_to_string(&cut).unwrap().lines().count(), 100);
     // A table that nobody reads is no reason to lose the sample.
-    let unread = path("unread.jsonl");
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = spechop(&["eval", "decisions", &played, "--out", &unread]);
-    let ended = command.stdout(writer).stderr(Stdio::null()).status();
-    assert_eq!(ended.unwrap().code(), Some(141));
-    assert_eq!(fs::read_to_string(&unread).unwrap().lines().count(), 100);
+    let whole = bundle.path("whole.jsonl");
+    let mut command = spechop(&["eval", "decisions", &played, "--out", &whole]);
+    assert_eq!(output(command.stdout(unread())).0, 141);
+    assert_eq!(fs::read_to_string(&whole).unwrap().lines().count(), 100);
     let labelled: Vec<String> = text
         .lines()
         .map(|line| {

@@ -8,19 +8,11 @@ fn run(args: &[&str]) -> (i32, String, String) {
     shell::run(&[&["eval", "live"], args].concat())
 }
 
-const WHOLE: [&str; 8] = [
-    "--dataset",
-    "2wiki",
-    "--questions",
-    "/nowhere.jsonl",
-    "--system",
-    "own planner",
-    "--out",
-    "/nowhere/run",
-];
+const WHOLE: &str = "--dataset 2wiki --questions /nowhere.jsonl --system ours --out /nowhere/run";
 
 #[test]
 fn what_is_written_wrong_is_told_by_the_parser() {
+    let whole = shell::words(WHOLE);
     for (more, words) in [
         (
             &["--k", "0"][..],
@@ -45,8 +37,8 @@ fn what_is_written_wrong_is_told_by_the_parser() {
     ] {
         // What may be given once is given once.
         let args: Vec<_> = match more {
-            ["--dataset", name] => [&["--dataset", name], &WHOLE[2..]].concat(),
-            more => [&WHOLE, more].concat(),
+            ["--dataset", name] => [&["--dataset", name], &whole[2..]].concat(),
+            more => [&whole[..], more].concat(),
         };
         let (code, stdout, stderr) = run(&args);
         assert_eq!((code, &*stdout), (2, ""), "{args:?}");
@@ -64,7 +56,7 @@ fn what_is_written_wrong_is_told_by_the_parser() {
 
 #[test]
 fn errors_are_one_clear_line_and_an_exit_code() {
-    let (code, stdout, stderr) = run(&WHOLE);
+    let (code, stdout, stderr) = run(&shell::words(WHOLE));
     assert_eq!((code, &*stdout), (1, ""), "{stderr}");
     assert!(stderr.starts_with("spechop: "), "{stderr}");
     assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");

@@ -7,28 +7,13 @@ use serde_json::Value;
 
 #[test]
 fn a_server_over_scripted_tools_is_loaded_and_two_settings_are_compared() {
-    let server = Server::start(&["--look-up", "50:0:1", "--hit", "1", "--hops", "4"]);
+    let server = Server::start(&["--look-up", "200:0:1", "--hit", "1", "--hops", "4"]);
     let questions = tempfile::NamedTempFile::new().unwrap();
     let lines: Vec<_> = (0..100).map(|n| format!("Who is number {n}?")).collect();
     std::fs::write(questions.path(), lines.join("\n")).unwrap();
-    let asked = [
-        "eval",
-        "load",
-        "--addr",
-        &server.address,
-        "--rate",
-        "20",
-        "--for",
-        "2",
-        "--warm-up",
-        "0.5",
-        "--a",
-        "k=1",
-        "--b",
-        "k=8",
-        "--questions",
-        questions.path().to_str().unwrap(),
-    ];
+    let load = shell::words("eval load --rate 20 --for 2 --warm-up 0.5 --a k=1 --b k=8");
+    let file = questions.path().to_str().unwrap();
+    let asked = [&load[..], &["--addr", &server.address, "--questions", file]].concat();
     let (code, text, stderr) = shell::run(&asked);
     assert_eq!((code, &*stderr), (0, ""));
     for words in ["k=8 divided by k=1", "p99.9", "no errors", "not counted: "] {
@@ -93,17 +78,8 @@ fn what_is_written_wrong_is_told() {
 /// The page of the tuner over a real server: first without a history, then with one.
 #[test]
 fn a_server_is_tuned_by_what_it_was_asked() {
-    let times = [
-        "--look-up",
-        "40:10:1",
-        "--guess-ms",
-        "2",
-        "--segment-ms",
-        "2",
-        "--hit",
-        "0.8",
-    ];
-    let server = Server::start(&times);
+    let times = "--look-up 40:10:1 --guess-ms 2 --segment-ms 2 --hit 0.8";
+    let server = Server::start(&shell::words(times));
     let tune =
         |more: &[&str]| shell::printed(&[&["tune", "--addr", &server.address], more].concat());
     let empty = tune(&[]);
@@ -115,14 +91,8 @@ fn a_server_is_tuned_by_what_it_was_asked() {
     shell::printed(&[&asked[..], &more].concat());
     let dir = tempfile::tempdir().unwrap();
     let svg = dir.path().join("tune.svg");
-    let page = tune(&[
-        "--svg",
-        svg.to_str().unwrap(),
-        "--k",
-        "2,4",
-        "--width",
-        "80",
-    ]);
+    let drawn = shell::words("--k 2,4 --width 80 --svg");
+    let page = tune(&[&drawn[..], &[svg.to_str().unwrap()]].concat());
     for words in [
         "questions played again",
         "question.k = ",

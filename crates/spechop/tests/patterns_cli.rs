@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{miswritten, object, output, printed, refused, without_room};
+use crate::shell::{miswritten, object, output, printed, refused, without_room, words};
 use tempfile::TempDir;
 
 /// Ten questions of one form, a line each.
@@ -25,18 +25,17 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// `spechop patterns mine` of this file into that one.
+fn mining<'a>(traces: &'a Path, out: &'a Path) -> Vec<&'a str> {
+    let files = [text(traces), "--out", text(out)];
+    [&words("patterns mine --trajectories")[..], &files].concat()
+}
+
 #[test]
 fn patterns_are_mined_shown_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let (traces, out) = (traces(&folder), folder.path().join("patterns.json"));
-    let mine = [
-        "patterns",
-        "mine",
-        "--trajectories",
-        text(&traces),
-        "--out",
-        text(&out),
-    ];
+    let mine = mining(&traces, &out);
     let report = printed(&mine);
     for words in [
         "trajectories          10 of 10 questions",
@@ -63,14 +62,8 @@ fn patterns_are_mined_shown_and_checked() {
     );
     assert!(shipped.trim_end().ends_with(" more"), "{shipped}");
 
-    let check = [
-        "patterns",
-        "check",
-        "--patterns",
-        text(&out),
-        "--trajectories",
-        text(&traces),
-    ];
+    let files = [text(&out), "--trajectories", text(&traces)];
+    let check = [&words("patterns check --patterns")[..], &files].concat();
     let scores = object(&check);
     let score = &scores["traces.jsonl"];
     assert_eq!(
@@ -102,19 +95,7 @@ fn bad_input_is_refused_with_one_line() {
         path
     };
     let out = folder.path().join("out.json");
-    let mine = |from: &Path, words: &str| {
-        refused(
-            &[
-                "patterns",
-                "mine",
-                "--trajectories",
-                text(from),
-                "--out",
-                text(&out),
-            ],
-            words,
-        );
-    };
+    let mine = |from: &Path, words: &str| refused(&mining(from, &out), words);
     mine(&folder.path().join("gone"), "cannot read ");
     mine(
         &file("none", "{\"question\":\"Who?\",\"hops\":[]}\n"),
@@ -128,15 +109,7 @@ fn bad_input_is_refused_with_one_line() {
     );
     assert!(!out.exists());
     let nowhere = folder.path().join("no/such/folder.json");
-    let args = [
-        "patterns",
-        "mine",
-        "--trajectories",
-        text(&traces),
-        "--out",
-        text(&nowhere),
-    ];
-    refused(&args, "cannot write ");
+    refused(&mining(&traces, &nowhere), "cannot write ");
     for (name, content, words) in [
         ("damaged", "{\"format\":1", "damaged: mine it again"),
         ("newer", "{\"format\":9}", "format 9, not 1"),
@@ -154,15 +127,6 @@ fn bad_input_is_refused_with_one_line() {
         "there is no segment",
     );
     miswritten(&["patterns", "check"], "required");
-    let args = [
-        "patterns",
-        "mine",
-        "--trajectories",
-        "x",
-        "--out",
-        "y",
-        "--precision",
-        "2",
-    ];
+    let args = words("patterns mine --trajectories x --out y --precision 2");
     miswritten(&args, "invalid value '2'");
 }

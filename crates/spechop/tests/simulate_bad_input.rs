@@ -2,16 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fmt::Write;
-use std::process::Stdio;
 
-use crate::shell::{GOOD, Recorded, miswritten, refused, run, spechop};
-
-/// The good line with something in it replaced.
-#[track_caller]
-fn with(from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from), "{from}");
-    GOOD.replacen(from, to, 1)
-}
+use crate::shell::{GOOD, Recorded, miswritten, output, refused, run, spechop, unread, with};
 
 #[test]
 fn a_bad_line_is_named_with_its_reason() {
@@ -79,8 +71,7 @@ fn a_bad_line_is_named_with_its_reason() {
     let twice = with("\"a\"", "\"a\\nb\"");
     Recorded::new(format!("{twice}\n{twice}")).is_refused("line 2: the id \"a\\nb\" has stood");
     // The line is counted by the file, not by the parser of the line.
-    let path = file.path();
-    let (_, _, stderr) = run(&["simulate", "--hops", path.to_str().unwrap()]);
+    let (_, _, stderr) = run(&["simulate", "--hops", file.path()]);
     assert_eq!(stderr.matches("line 1").count(), 1, "{stderr}");
 }
 
@@ -193,8 +184,7 @@ fn drawn<'a>(command: &'a str, flags: &[(&'a str, &'a str)]) -> Vec<&'a str> {
 #[test]
 fn a_command_line_that_is_none_is_refused() {
     let file = Recorded::new(GOOD);
-    let path = file.path();
-    let hops = ["simulate", "--hops", path.to_str().unwrap()];
+    let hops = ["simulate", "--hops", file.path()];
     for k in ["0", "-1", "two", "1.5", "", "1,,2", "2,0", "∞"] {
         let last = k.split(',').find(|k| !["1", "2"].contains(k)).unwrap();
         let words = format!("invalid value '{last}' for '--k <K,…>': expected a number from 1");
@@ -266,24 +256,11 @@ fn a_tree_of_branches_that_no_k_bounds_is_refused() {
 #[test]
 fn a_closed_pipe_ends_a_command_in_silence() {
     let file = Recorded::new(GOOD);
-    let path = file.path();
-    let hops = vec!["simulate", "--hops", path.to_str().unwrap()];
+    let hops = vec!["simulate", "--hops", file.path()];
     for args in [hops, drawn("simulate", &[]), drawn("theory", &[])] {
         for more in [&[][..], &["--json"]] {
-            let (reader, writer) = std::io::pipe().unwrap();
-            drop(reader);
-            let child = spechop(&args)
-                .args(more)
-                .stdout(writer)
-                .stderr(Stdio::piped())
-                .spawn();
-            let output = child.unwrap().wait_with_output().unwrap();
-            let stderr = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(
-                (output.status.code(), &*stderr),
-                (Some(141), ""),
-                "{args:?}"
-            );
+            let ended = output(spechop(&args).args(more).stdout(unread()));
+            assert_eq!(ended, (141, String::new(), String::new()), "{args:?}");
         }
     }
 }

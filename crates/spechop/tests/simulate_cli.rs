@@ -1,15 +1,8 @@
 //! `spechop simulate` as scripts see it: stdout, stderr, exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use crate::shell::{GOOD, Recorded, miswritten, object, printed, refused};
+use crate::shell::{GOOD, Recorded, miswritten, object, printed, refused, with, words};
 use serde_json::{Value, json};
-
-/// The good line with something in it replaced.
-#[track_caller]
-fn with(from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from), "{from}");
-    GOOD.replacen(from, to, 1)
-}
 
 /// Two questions; the second is answered from memory, in 400 ms at every k.
 const BY_HAND: &str = r#"{"id":"q1","hops":[
@@ -52,14 +45,7 @@ const BY_HAND: &str = r#"{"id":"q1","hops":[
 #[test]
 fn recorded_questions_by_hand() {
     let file = Recorded::new(BY_HAND.replace(",\n{", ",{").replace("[\n", "["));
-    let path = file.path();
-    let args = [
-        "simulate",
-        "--hops",
-        path.to_str().unwrap(),
-        "--k",
-        "1,2,inf",
-    ];
+    let args = ["simulate", "--hops", file.path(), "--k", "1,2,inf"];
     let row = |k: Value, latency: f64, relative: f64, [m, t, s]: [f64; 3]| {
         json!({
             "k": k, "mean_latency_ms": latency, "rel_lat": relative,
@@ -93,8 +79,7 @@ fn salvage_is_a_switch() {
     let file = Recorded::new(format!(
         r#"{{"id":"q","hops":[{hop},{hop}],"final_ms":100}}"#
     ));
-    let path = file.path();
-    let args = ["simulate", "--hops", path.to_str().unwrap(), "--k", "inf"];
+    let args = ["simulate", "--hops", file.path(), "--k", "inf"];
     for (flags, latency, salvaged) in [(&[][..], 1350.0, 1.0), (&["--no-salvage"], 2300.0, 0.0)] {
         let row = &object(&[&args[..], flags].concat())["results"][0];
         assert_eq!(row["mean_latency_ms"], latency);
@@ -117,8 +102,7 @@ fn unlikely_branches_wait_at_the_gate() {
     let file = Recorded::new(format!(
         r#"{{"id":"q","hops":[{hop},{unsure},{hop}],"final_ms":100}}"#
     ));
-    let path = file.path();
-    let args = ["simulate", "--hops", path.to_str().unwrap(), "--k", "inf"];
+    let args = ["simulate", "--hops", file.path(), "--k", "inf"];
     for (share, latency) in [("0", 1400.0), ("0.4", 1400.0), ("0.41", 2350.0)] {
         let row = &object(&[&args[..], &["--chance-min", share]].concat())["results"][0];
         assert_eq!(row["mean_latency_ms"], latency, "{share}");
@@ -132,14 +116,9 @@ fn unlikely_branches_wait_at_the_gate() {
 /// The same questions, whatever is said of their guesses: only the gate listens.
 #[test]
 fn sharp_confidences_save_calls() {
-    let setting = [
-        "--p", "0.28", "--alpha", "0.03", "--beta", "0.1", "--nu", "0.4",
-    ];
-    let rest = ["--hop-count", "6", "--trials", "300", "--k", "1,5"];
-    let rows = |more: &[&str]| {
-        let args = [&["simulate"][..], &setting, &rest, more].concat();
-        object(&args)["results"].clone()
-    };
+    let setting =
+        "simulate --p 0.28 --alpha 0.03 --beta 0.1 --nu 0.4 --hop-count 6 --trials 300 --k 1,5";
+    let rows = |more: &[&str]| object(&[&words(setting)[..], more].concat())["results"].clone();
     let open = rows(&[]);
     assert_eq!(open, rows(&["--sharpness", "0.35"]));
     let gate = rows(&["--sharpness", "0.35", "--chance-min", "0.11"]);
@@ -155,15 +134,10 @@ fn sharp_confidences_save_calls() {
 
 #[test]
 fn shapes_say_what_depends_on_what() {
-    let numbers = ["--p", "0", "--alpha", "0.05", "--beta", "0.1", "--k", "inf"];
+    let numbers = words("simulate --p 0 --alpha 0.05 --beta 0.1 --k inf --shapes");
     let relative = |shape: &str| {
         let file = Recorded::new(shape);
-        let path = file.path();
-        let args = [
-            &["simulate", "--shapes", path.to_str().unwrap()][..],
-            &numbers,
-        ]
-        .concat();
+        let args = [&numbers[..], &[file.path()]].concat();
         object(&args)["results"][0]["rel_lat"].as_f64().unwrap()
     };
     // The look-ups of a comparison overlap although no guess is right; those of a chain cannot.
@@ -183,31 +157,15 @@ fn shapes_say_what_depends_on_what() {
         r#"{"depends_on":[[]]}"#,
     ] {
         let file = Recorded::new(bad);
-        let path = file.path();
-        let args = [
-            &["simulate", "--shapes", path.to_str().unwrap()][..],
-            &numbers,
-        ]
-        .concat();
         let words = if bad.is_empty() {
             "not a single record"
         } else {
             "line 1"
         };
-        refused(&args, words);
+        refused(&[&numbers[..], &[file.path()]].concat(), words);
     }
     for flag in ["--missing", "--later"] {
-        let setting = [
-            "simulate",
-            "--hop-count",
-            "2",
-            "--p",
-            "0.5",
-            "--alpha",
-            "0.05",
-            "--beta",
-            "0.1",
-        ];
+        let setting = words("simulate --hop-count 2 --p 0.5 --alpha 0.05 --beta 0.1");
         refused(&[&setting[..], &[flag, "1.5"]].concat(), flag);
     }
 }
@@ -216,8 +174,7 @@ fn shapes_say_what_depends_on_what() {
 fn blank_lines_and_windows_line_ends_are_passed_over() {
     let second = with("\"a\"", "\"b\"");
     let file = Recorded::new(format!("\n{GOOD}\r\n \t\n{second}"));
-    let path = file.path();
-    let args = ["simulate", "--hops", path.to_str().unwrap(), "--k", "1"];
+    let args = ["simulate", "--hops", file.path(), "--k", "1"];
     let answer = object(&args);
     assert_eq!(answer["questions"], 2);
     assert_eq!(answer["results"][0]["mean_latency_ms"], 4780.0);
@@ -268,8 +225,7 @@ fn drawn_questions_by_hand() {
 fn a_mark_of_the_encoding_is_no_part_of_the_first_question() {
     let [plain, marked] = ["", "\u{feff}"].map(|mark| {
         let file = Recorded::new(format!("{mark}{GOOD}\n"));
-        let path = file.path();
-        printed(&["simulate", "--hops", path.to_str().unwrap()])
+        printed(&["simulate", "--hops", file.path()])
     });
     assert_eq!(plain, marked);
 }
@@ -277,20 +233,8 @@ fn a_mark_of_the_encoding_is_no_part_of_the_first_question() {
 #[test]
 fn the_seed_decides_what_is_drawn() {
     let args = |seed, k| {
-        let setting = [
-            "--p", "0.5", "--alpha", "0.2", "--beta", "0.1", "--nu", "0.4",
-        ];
-        let rest = [
-            "--hop-count",
-            "4",
-            "--trials",
-            "50",
-            "--seed",
-            seed,
-            "--k",
-            k,
-        ];
-        [&["simulate"][..], &setting, &rest].concat()
+        let setting = "simulate --p 0.5 --alpha 0.2 --beta 0.1 --nu 0.4 --hop-count 4 --trials 50";
+        [&words(setting)[..], &["--seed", seed, "--k", k]].concat()
     };
     let all = "1,2,3,inf";
     assert_eq!(printed(&args("7", all)), printed(&args("7", all)));

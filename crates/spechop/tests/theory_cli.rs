@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use crate::shell;
-use crate::shell::{object, printed};
+use crate::shell::{object, printed, words};
 use serde_json::json;
 
 /// The paper's figures (table 1, and k for 5 % starvation at ν = 0.4), as `--json` tells them.
@@ -91,17 +91,7 @@ fn theory_prints_the_papers_rows() {
 /// arXiv 2512.15834, worked out by hand: 0.8 · 2.5 + 0.2 · 4 = 2.8 s.
 #[test]
 fn theory_of_guessed_calls() {
-    let args = [
-        "theory",
-        "calls",
-        "--generation",
-        "2",
-        "--guess",
-        "0.5",
-        "--tool",
-        "2",
-    ];
-    let args = [&args[..], &["--acceptance", "0.8"]].concat();
+    let args = words("theory calls --generation 2 --guess 0.5 --tool 2 --acceptance 0.8");
     assert_eq!(
         printed(&args),
         "standard     4.000 s\nspeculative  2.800 s\nspeed-up     1.4286  (maximum 1.6000, bound 1.7778)\n"
@@ -109,7 +99,7 @@ fn theory_of_guessed_calls() {
     assert_eq!(object(&args)["standard_s"], 4.0);
     let engine = "theory engine --turns 2 --overhead 0.1 --prefill 0.001 --decode 0.01 --prompt 1000 \
                   --reasoning 200 --call 50 --output 500 --tool 1 --acceptance";
-    let engine: Vec<_> = engine.split_whitespace().collect();
+    let engine = words(engine);
     let half = [&engine[..], &["0.5"]].concat();
     assert_eq!(
         printed(&half),
@@ -124,18 +114,8 @@ fn theory_of_guessed_calls() {
         &[&engine[..], &["1.5"]].concat(),
         "acceptance = 1.5 is no share",
     );
-    let zero = [
-        "theory",
-        "calls",
-        "--generation",
-        "2",
-        "--guess",
-        "0",
-        "--tool",
-        "2",
-    ];
     shell::refused(
-        &[&zero[..], &["--acceptance", "1"]].concat(),
+        &words("theory calls --generation 2 --guess 0 --tool 2 --acceptance 1"),
         "guess = 0 must be finite and greater",
     );
     // Without either of them the window's arguments are required, as before.
@@ -175,8 +155,4 @@ fn theory_says_what_is_too_large() {
     // What is merely long is worked out. Beside such a segment a look-up takes no time at all.
     let long = "theory --p 0.5 --alpha 0.1 --beta 1e308";
     assert_eq!(object(&words(long))["k_epsilon"], 1);
-}
-
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
 }

@@ -83,7 +83,10 @@ impl Asker {
         let endpoint =
             Endpoint::from_shared(uri).map_err(|_| LiveError::Address(address.to_owned()))?;
         let channel = endpoint.connect_timeout(CONNECT_TIME).connect().await;
-        let channel = channel.map_err(|_| LiveError::Nobody(address.to_owned()))?;
+        let channel = channel.map_err(|source| LiveError::Nobody {
+            address: address.to_owned(),
+            source,
+        })?;
         Ok(Self {
             client: SpecHopClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX),
             retry_for,

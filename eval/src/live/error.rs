@@ -15,8 +15,13 @@ pub enum LiveError {
     #[error("`{0}` is no HOST:PORT")]
     Address(String),
     /// Nobody listens.
-    #[error("no server answers at {0}: is it running? start it with `spechop serve`")]
-    Nobody(String),
+    #[error("no server answers at {address}: is it running? start it with `spechop serve`")]
+    Nobody {
+        /// The server.
+        address: String,
+        /// What came of connecting.
+        source: tonic::transport::Error,
+    },
     /// The probe was not answered.
     #[error(
         "the server at {address} did not answer the first question ({code}: {message}); try it with `spechop ask`"

@@ -18,7 +18,7 @@ use spechop_window::Window;
 use super::{Recorded, Segment};
 use crate::brought::{Brought, BroughtGuess, BroughtVerdict};
 use crate::play::MissingStage;
-use crate::stage::{Input, KnownHop};
+use crate::stage::{HopTexts, Input};
 use crate::{Row, RowHop, Variant};
 
 /// What was brought for a question, and the sequential agent's way through it.
@@ -31,7 +31,7 @@ pub(super) struct Beyond<'a> {
 
 /// A prefix as the recording knows it.
 struct Followed {
-    hops: Vec<KnownHop>,
+    hops: Vec<HopTexts>,
     /// Answers in whose place the observation stands.
     replaced: u32,
 }
@@ -73,7 +73,7 @@ impl<'a> Beyond<'a> {
     }
 
     /// What a branch writes that nobody recorded.
-    fn segment(&self, prefix: &[KnownHop], right: &[bool], must_answer: bool) -> Segment {
+    fn segment(&self, prefix: &[HopTexts], right: &[bool], must_answer: bool) -> Segment {
         let at = prefix.len();
         let hop = self.standard.hops.get(at).filter(|_| !must_answer);
         let (step, ms) = match hop {
@@ -90,7 +90,7 @@ impl<'a> Beyond<'a> {
 
     /// What it asks: the same as the sequential agent, unless that was made of an answer that the branch
     /// has wrong. Then it asks what nobody else does.
-    fn ask(&self, hop: &RowHop, prefix: &[KnownHop], right: &[bool]) -> SubQuestion {
+    fn ask(&self, hop: &RowHop, prefix: &[HopTexts], right: &[bool]) -> SubQuestion {
         let answers = self.standard.hops.iter().map(|hop| hop.answer.as_str());
         let answers: Vec<&str> = answers.take(prefix.len()).collect();
         let needed = mentioned(&hop.sub_question, &answers);
@@ -183,7 +183,7 @@ impl Recorded<'_> {
     }
 
     /// The prefix in words that the recording knows; `None` if it knows none.
-    fn follow(&self, prefix: &[KnownHop]) -> Option<Followed> {
+    fn follow(&self, prefix: &[HopTexts]) -> Option<Followed> {
         let (mut hops, mut replaced) = (Vec::with_capacity(prefix.len()), 0);
         for (at, (asked, answer)) in prefix.iter().enumerate() {
             if self.is_beside_the_file(at, asked) {
@@ -205,7 +205,7 @@ impl Recorded<'_> {
     }
 
     /// The prefix in words that the recording knows, if it knows any.
-    pub(super) fn known_prefix(&self, prefix: Vec<KnownHop>) -> Vec<KnownHop> {
+    pub(super) fn known_prefix(&self, prefix: Vec<HopTexts>) -> Vec<HopTexts> {
         let beyond = self.beyond.as_ref();
         match beyond.and_then(|_| self.follow(&prefix)) {
             Some(followed) => followed.hops,
@@ -230,7 +230,7 @@ impl Recorded<'_> {
     }
 
     /// Whether anything was recorded behind this prefix.
-    fn continues(&self, hops: &[KnownHop]) -> bool {
+    fn continues(&self, hops: &[HopTexts]) -> bool {
         [false, true].into_iter().any(|must_answer| {
             let input = Input::Segment {
                 question: Arc::clone(&self.question),
@@ -251,7 +251,7 @@ impl Recorded<'_> {
 
     /// Whether the answer at this place leads where the sequential agent's leads. Of a sub-question that it
     /// does not ask, nobody knows what is guessed or found.
-    fn is_right(&self, at: usize, (asked, answer): &KnownHop) -> bool {
+    fn is_right(&self, at: usize, (asked, answer): &HopTexts) -> bool {
         let beyond = self.beyond.as_ref().filter(|of| of.asks(at, asked));
         let there = beyond.and_then(|of| of.standard.hops.get(at));
         there.is_some_and(|hop| *hop.answer == **answer)

@@ -46,6 +46,8 @@ impl Recorder {
         let mut left_out = Vec::new();
         let mut in_a_row = 0;
         for at in 0..of {
+            // A recording of a whole corpus would hold all of it in the end.
+            self.texts.clear();
             let recorded = self.record_ways(bundle, at, variants, latencies, tell);
             match recorded.await {
                 Ok(()) => in_a_row = 0,

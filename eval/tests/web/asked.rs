@@ -18,7 +18,7 @@ use spechop_testkit::{TextVectors, fill_home};
 use spechop_types::{Step, SubQuestion, Tokens};
 use spechop_web::page::{HttpPageReader, PageOptions};
 use spechop_web::search::{Breaker, BreakerOptions, Chain, EngineKind, SearchEngine};
-use spechop_web::{Endpoint, WebOptions, WebRetriever};
+use spechop_web::{HttpEndpoint, WebRetriever, WebRetrieverOptions};
 
 use crate::served::passage;
 use spechop_eval::dataset::CorpusPassage;
@@ -115,9 +115,9 @@ fn vector(text: &str) -> Vec<f32> {
 
 /// A provider of SearXNG's form that waits so long for an answer.
 pub(crate) fn searxng(name: &str, url: String, time_limit: Duration) -> Arc<dyn SearchProvider> {
-    let endpoint = Endpoint {
+    let endpoint = HttpEndpoint {
         time_limit,
-        ..Endpoint::new(name, url)
+        ..HttpEndpoint::new(name, url)
     };
     let kind = EngineKind::Searxng {
         engines: None,
@@ -143,9 +143,9 @@ pub(crate) fn server(
         allow: vec![web.to_string().parse().unwrap()],
         ..PageOptions::default()
     };
-    let options = WebOptions {
+    let options = WebRetrieverOptions {
         pages_time: page_time + Duration::from_millis(100),
-        ..WebOptions::default()
+        ..WebRetrieverOptions::default()
     };
     let pages = Arc::new(HttpPageReader::new(pages).unwrap());
     let encoder = Arc::new(TextVectors::new("words", WIDTH, vector));

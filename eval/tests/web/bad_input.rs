@@ -8,8 +8,8 @@ use spechop_eval::web::WebOptions;
 use spechop_ports::SearchProvider;
 use spechop_proto::AskResponse;
 use spechop_server::App;
+use spechop_testkit::OwnPort;
 use spechop_web::search::{EngineKind, SearchEngine};
-use tokio::net::TcpListener;
 use tonic::{Code, Status};
 
 use crate::asked::{ANSWER, PATIENT, QUESTION, evidence, gold, question, searxng, server};
@@ -48,9 +48,8 @@ fn duckduckgo(url: String) -> Arc<dyn SearchProvider> {
 async fn a_provider_that_is_down_or_lies_ends_in_a_clear_status_or_in_another_provider() {
     let web = web().await;
     let at = |way: &str| format!("http://{}/down/{way}", web.address);
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody_at = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let nobody = OwnPort::reserve();
+    let nobody_at = format!("http://{}", nobody.address());
     for (provider, words) in [
         (searxng("down", nobody_at, PATIENT), "cannot be reached"),
         (searxng("down", at("failing"), PATIENT), "cannot be reached"),

@@ -22,7 +22,11 @@ fn providers(web: &Served, prefix: &str) -> [Arc<dyn SearchProvider>; 3] {
         let mut engine = SearchEngine::new(kind);
         engine.endpoint.base_url = format!("http://{}{prefix}{path}", web.address);
         engine.endpoint.contact = Some("tests@example.org".to_owned());
-        engine.endpoint.time_limit = Duration::from_secs(2);
+        // For what never comes, whatever limit there is passes.
+        engine.endpoint.time_limit = match prefix {
+            "/down/silent" => Duration::from_secs(1),
+            _ => Duration::from_secs(60),
+        };
         engine.open().unwrap()
     })
 }
@@ -69,7 +73,6 @@ async fn every_provider_finds_the_page() {
 #[tokio::test]
 async fn every_way_to_be_down_is_told_apart() {
     let web = Served::start(WebOptions::default()).await;
-    let seconds = Duration::from_secs;
     for (way, is_expected) in [
         (
             "rate-limited",
@@ -107,9 +110,7 @@ async fn every_way_to_be_down_is_told_apart() {
     ] {
         for provider in providers(&web, &format!("/down/{way}")) {
             let name = provider.name();
-            let asked = tokio::time::timeout(seconds(20), search(&*provider, "Oder"))
-                .await
-                .unwrap();
+            let asked = search(&*provider, "Oder").await;
             let trouble = asked.expect_err(&format!("{way}: {name}"));
             assert!(is_expected(name, &trouble), "{way}: {name} {trouble}");
         }

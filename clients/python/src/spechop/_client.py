@@ -1,9 +1,9 @@
 """The client for threads."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 from typing_extensions import Self, Unpack
@@ -17,6 +17,8 @@ from spechop.v1 import spechop_pb2 as wire
 if TYPE_CHECKING:
     # There is such a type for type checkers only.
     from grpc import _CallIterator
+
+Response = TypeVar("Response")
 
 
 class SpecHop:
@@ -63,11 +65,7 @@ class SpecHop:
             SpecHopError: there is no answer.
         """
         request = ask_request(question, **options)
-        self._must_be_open(request.question_id)
-        try:
-            return self._ask(request, timeout=timeout, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error, request.question_id) from None
+        return self._response(self._ask, request, request.question_id, timeout)
 
     def stream(
         self, question: str, *, timeout: float | None = None, **options: Unpack[Options]
@@ -146,13 +144,8 @@ class SpecHop:
         Raises:
             SpecHopError: the error with which it ended, or NOT_FOUND if no such question is known.
         """
-        self._must_be_open(question_id)
-        try:
-            return self._get_answer(
-                wire.GetAnswerRequest(question_id=question_id), timeout=timeout, metadata=self._metadata
-            )
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error, question_id) from None
+        request = wire.GetAnswerRequest(question_id=question_id)
+        return self._response(self._get_answer, request, question_id, timeout)
 
     def cancel(self, question_id: str) -> None:
         """Ends all work on a question, without an answer.
@@ -160,11 +153,7 @@ class SpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is known.
         """
-        self._must_be_open(question_id)
-        try:
-            self._cancel(wire.CancelRequest(question_id=question_id), metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise SpecHopError.of(error, question_id) from None
+        self._response(self._cancel, wire.CancelRequest(question_id=question_id), question_id)
 
     def finish_now(self, question_id: str) -> None:
         """Has the question of this name answered at once, from what is committed. Whoever asked it gets the answer.
@@ -172,9 +161,14 @@ class SpecHop:
         Raises:
             SpecHopError: with NOT_FOUND if no such question is open.
         """
+        self._response(self._finish_now, wire.FinishNowRequest(question_id=question_id), question_id)
+
+    def _response(
+        self, method: Callable[..., Response], request: object, question_id: str, timeout: float | None = None
+    ) -> Response:
         self._must_be_open(question_id)
         try:
-            self._finish_now(wire.FinishNowRequest(question_id=question_id), metadata=self._metadata)
+            return method(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise SpecHopError.of(error, question_id) from None
 

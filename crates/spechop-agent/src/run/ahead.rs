@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{DraftRequest, Guess, KnownHop, PlanRequest};
-use spechop_types::{BranchId, Chance, LookupId, Observation, Refusal, Stage, SubQuestion};
-use spechop_window::{Draft, Effect, Event};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Refusal, Stage, SubQuestion};
+use spechop_window::{Effect, Event};
 
 use super::Run;
 use crate::notes::BranchNotes;
@@ -28,7 +28,7 @@ struct Begun {
 impl Run<'_> {
     /// What a planner may be about to write behind these hops, the likeliest first. One at least is asked
     /// for: a planner itself may be quicker for it, which the standard agent's may be, too.
-    pub(super) fn drafts_of(&self, hops: &[KnownHop]) -> Vec<spechop_ports::Draft> {
+    pub(super) fn drafts_of(&self, hops: &[KnownHop]) -> Vec<Draft> {
         let Some(drafter) = &self.ports.drafter else {
             return Vec::new();
         };
@@ -53,7 +53,6 @@ impl Run<'_> {
         if drafts.is_empty() {
             return Vec::new();
         }
-        let drafts = drafts.into_iter().map(heard).collect();
         self.apply(Event::Drafted { branch, drafts })
     }
 
@@ -93,12 +92,12 @@ impl Run<'_> {
     pub(super) fn take_draft(
         &mut self,
         branch: BranchId,
-        draft: spechop_ports::Draft,
+        draft: Draft,
         cost: Cost,
     ) -> Option<Event> {
         let notes = self.branches.get_mut(branch)?;
         notes.model_drafts.push((draft.sub_question.clone(), cost));
-        let drafts = vec![heard(draft)];
+        let drafts = vec![draft];
         Some(Event::Drafted { branch, drafts })
     }
 
@@ -226,13 +225,5 @@ impl Run<'_> {
         if let Some((observation, took)) = begun.seen {
             self.tell(branch, TraceKind::Observed { observation, took });
         }
-    }
-}
-
-/// As the window hears it.
-fn heard(draft: spechop_ports::Draft) -> Draft {
-    Draft {
-        sub_question: draft.sub_question,
-        chance: draft.chance,
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use spechop_ports::Guess;
 use spechop_types::{BranchId, Chance, ms};
-use spechop_window::Guess;
+use spechop_window::WeighedGuess;
 
 use super::Run;
 use crate::stages::Work;
@@ -28,10 +29,10 @@ impl Run<'_> {
 
     /// A guess, how likely it is to hold, and how likely it must be: what its speculator says,
     /// calibrated, else what its guesses were worth so far.
-    pub(super) fn guess_of(&self, guess: &spechop_ports::Guess, age: Duration) -> Guess {
+    pub(super) fn guess_of(&self, guess: &Guess, age: Duration) -> WeighedGuess {
         let weighing = &self.settings.policy.weighing;
         let said = guess.confidence.map(|said| weighing.calibration.of(said));
-        Guess {
+        WeighedGuess {
             text: guess.text.clone(),
             chance: said.unwrap_or(self.settings.guess_chance),
             least: weighing.least(ms(age)),

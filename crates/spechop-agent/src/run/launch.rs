@@ -5,9 +5,9 @@ use spechop_types::{BranchId, Chance, Stage};
 
 use super::Run;
 use super::ahead::AHEAD;
-use crate::TraceKind;
 use crate::journal::Begun;
 use crate::stages::{Outcome, Work};
+use crate::{Journal, TraceKind};
 
 impl<'a> Run<'a> {
     pub(super) fn launch<F>(
@@ -43,23 +43,23 @@ impl<'a> Run<'a> {
             },
         )
         .with(self.settings.wishes);
-        self.launched += 1;
-        let (number, journal) = (self.launched, &self.settings.journal);
+        let journal = self.settings.journal.as_ref();
+        let number = journal.map(Journal::number);
         let trace = self.settings.trace.as_ref();
         let call = match &self.settings.life {
             Some(life) => call.within(life.clone()),
             None => call,
         };
-        let call = call.traced(trace.map(|trace| match journal {
-            Some(_) => trace.child(number),
+        let call = call.traced(trace.map(|trace| match number {
+            Some(number) => trace.child(number),
             None => trace.clone(),
         }));
         self.ledger.start(name);
         let stage = Box::pin(stage(call.clone()));
         self.running.launch(work, call, limit, stage);
-        if let Some(journal) = journal.clone() {
+        if let Some((journal, number)) = journal.zip(number) {
             let begun = Begun {
-                journal,
+                journal: journal.clone(),
                 number,
                 branch,
                 hop: self.hop(branch),

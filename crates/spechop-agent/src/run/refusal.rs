@@ -2,7 +2,7 @@
 
 use spechop_ports::Lane;
 use spechop_types::{BranchId, Refusal, Stage, Tokens};
-use spechop_window::Guess;
+use spechop_window::WeighedGuess;
 
 use super::Run;
 use crate::ledger::{Open, Taken};
@@ -120,7 +120,7 @@ impl Run<'_> {
     }
 
     /// The gate keeps branches from being built upon some of these guesses.
-    pub(super) fn tell_unlikely(&mut self, branch: BranchId, guesses: &[Guess]) {
+    pub(super) fn tell_unlikely(&mut self, branch: BranchId, guesses: &[WeighedGuess]) {
         let gated = guesses
             .iter()
             .filter(|guess| !self.window.is_likely_enough(branch, guess));

@@ -11,7 +11,7 @@ use spechop_types::{Budget, Money, Passage, Price, Step, SubQuestion, Tokens};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::{Finish, Journal, Prices, TraceKind};
+use crate::{CallNote, Finish, Journal, Notes, Prices, TraceKind};
 
 /// Asks one thing, as often as there are to be hops, and answers what was found.
 struct Asks {
@@ -178,7 +178,7 @@ async fn a_plan_that_is_much_surer_takes_its_place_and_alone_is_told() {
     assert_eq!(report.first_answer.at.as_millis(), 40);
 }
 
-/// The journal is that of the first plan, and the trace is that of the plan that was chosen.
+/// The calls of both plans are noted, and the trace is that of the plan that was chosen.
 #[tokio::test(start_paused = true)]
 async fn no_call_of_a_plan_that_was_given_up_is_taken_for_one_of_the_answer() {
     for (further, answer) in [("Oslo 0.9", "Oslo"), ("Oslo 0.2", "Rome")] {
@@ -196,15 +196,33 @@ async fn no_call_of_a_plan_that_was_given_up_is_taken_for_one_of_the_answer() {
             .expect("an answer");
         assert_eq!(&*report.answer, answer);
         let notes = journal.take();
-        let stays = answer == "Rome";
-        assert_eq!(notes.calls.len(), 3, "{:#?}", notes.calls);
-        for call in &notes.calls {
-            assert_eq!(told.contains(&call.branch), stays, "{call:#?}");
-        }
-        assert_eq!(notes.committed.len(), usize::from(stays));
+        assert_eq!(numbers(&notes), [1, 2, 3, 4, 5, 6]);
+        // Each plan has two segments and a look-up, one after the other, in 20 ms.
+        let half = Duration::from_millis(20);
+        let (first, second) = notes.calls.split_at(3);
+        assert!(first.iter().all(|call| call.ended <= half), "{first:#?}");
+        assert!(second.iter().all(|call| call.began >= half), "{second:#?}");
+        let is_told = |call: &CallNote| call.branch.is_some_and(|branch| told.contains(&branch));
+        let (of_answer, others) = match answer {
+            "Rome" => (first, second),
+            _ => (second, first),
+        };
+        assert!(of_answer.iter().all(is_told), "{of_answer:#?}");
+        assert!(!others.iter().any(is_told), "{others:#?}");
+        assert!(others.iter().all(|call| call.lookup.is_none()));
+        assert_eq!(notes.committed.len(), 1);
+        let committed = notes.committed.first().map(|committed| committed.lookup);
+        assert!(of_answer.iter().any(|call| call.lookup == committed));
         assert!(notes.taken_over.is_empty());
         assert!(told.iter().all(|branch| branch.0 < report.branches));
     }
+}
+
+/// The numbers of the calls that are noted, in order.
+fn numbers(notes: &Notes) -> Vec<u64> {
+    let mut numbers: Vec<_> = notes.calls.iter().map(|call| call.number).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,9 +348,14 @@ async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
         ..settings()
     };
     let (report, failed, told) = take_over("Oslo 0.9", &settings).await;
-    // No call that it notes is one that the answer stands on.
+    // The answer stands on the second agent's look-up alone, whose branch has the number that is told.
     let notes = journal.take();
-    assert_eq!((notes.calls.len(), notes.committed.len()), (3, 0));
+    assert_eq!(numbers(&notes), [1, 2, 3, 4, 5, 6]);
+    let of_answer = notes.calls.iter().filter(|call| call.lookup.is_some());
+    let of_answer: Vec<_> = of_answer.map(|call| (call.branch, call.began)).collect();
+    let branch = Some(BranchId(2));
+    assert_eq!(of_answer, [(branch, Duration::from_millis(30))]);
+    assert_eq!(notes.committed.len(), 1);
     assert!(failed.is_none());
     assert_eq!((&*report.answer, report.plans), ("Oslo", 1));
     assert_eq!(report.handed_over, Some(Chance::of(0.1)));
@@ -370,7 +393,19 @@ async fn who_takes_over_has_what_is_left_of_the_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_stays_if_who_takes_over_fails() {
-    let (report, failed, _) = take_over("broken", &settings()).await;
+    let journal = Journal::default();
+    let settings = Settings {
+        journal: Some(journal.clone()),
+        ..settings()
+    };
+    let (report, failed, _) = take_over("broken", &settings).await;
+    // Its one call is noted behind those of the first answer, which stands.
+    let notes = journal.take();
+    assert_eq!(numbers(&notes), [1, 2, 3, 4]);
+    let of_answer = notes.calls.iter().filter(|call| call.lookup.is_some());
+    let of_answer: Vec<_> = of_answer.map(|call| call.branch).collect();
+    assert_eq!(of_answer, [Some(BranchId(0))]);
+    assert_eq!(notes.committed.len(), 1);
     assert!(matches!(failed, Some(AgentError::Stage { .. })));
     assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
     assert_eq!(targets(&report), (1, 0));

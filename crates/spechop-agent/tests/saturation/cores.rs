@@ -1,6 +1,7 @@
 //! The same on one machine: planner, reader, index and guesses compute on the same two cores, and every
 //! call that computes beside others is slower for it. By the virtual clock, so exact.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +11,9 @@ use spechop_ports::{
     Reading, Retriever, Speculator,
 };
 use spechop_sched::{Cores, Demand, Millicores};
+use spechop_theory::{Stages, Tuner, TunerOptions};
 use spechop_types::Passage;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 
@@ -175,6 +177,17 @@ fn backends(rule: Rule, waits: bool) -> (super::Backends, Cores) {
 /// Asks so many questions, so many of them at once.
 async fn play(k: usize, rule: Rule, at_once: usize, questions: u64, wait: Duration) -> Load {
     let (backends, cores) = backends(rule, wait > Duration::ZERO);
+    play_on(&backends, &cores, k, at_once, questions, wait).await
+}
+
+async fn play_on(
+    backends: &super::Backends,
+    cores: &Cores,
+    k: usize,
+    at_once: usize,
+    questions: u64,
+    wait: Duration,
+) -> Load {
     let machine = Arc::new(Machine::default());
     let started = Instant::now();
     let next = Mutex::new(0..questions);
@@ -186,7 +199,7 @@ async fn play(k: usize, rule: Rule, at_once: usize, questions: u64, wait: Durati
                 return answered;
             };
             let port = Arc::new(Computing::new(seed, &machine, wait));
-            let agent = Agent::new(behind(&backends, port));
+            let agent = Agent::new(behind(backends, port));
             let settings = settings(seed, k);
             let report = agent.answer(&question(), &settings, &mut |_| {}).await;
             let report = report.unwrap();
@@ -246,4 +259,54 @@ async fn cores_that_wait_for_look_ups_elsewhere_are_used_as_before() {
         idle <= 0.8 && idle <= by_places + 0.03,
         "{by_places} {idle}"
     );
+}
+
+/// A tuner that has seen the guesses of these scripts.
+fn tuner() -> Tuner {
+    let mut tuner = Tuner::new(TunerOptions::default());
+    for question in 0..20 {
+        let hop = |hop: usize| Stages {
+            segment: Some(0.1),
+            target: Some(1.0),
+            speculation: Some(0.15),
+            accepted: Some((question + hop) % HOPS < 3),
+        };
+        let hops: Vec<_> = (0..HOPS).map(hop).collect();
+        tuner.record(NonZeroUsize::MIN.saturating_add(2), &hops);
+    }
+    tuner
+}
+
+/// `auto` feels these cores through their load alone. It is asked each second, as a server asks it for a question.
+#[tokio::test(start_paused = true)]
+async fn at_saturation_auto_falls_to_one_within_seconds_and_comes_back() {
+    const WITHIN: usize = 5;
+    let second = Duration::from_secs(1);
+    let (backends, cores) = backends(Rule::IdleCores, false);
+    let mut tuner = tuner();
+    let mut k = || tuner.choose_under(cores.load()).k.get();
+    let before = k();
+    let mut asking = pin!(play_on(
+        &backends,
+        &cores,
+        before,
+        64,
+        QUESTIONS,
+        Duration::ZERO
+    ));
+    let mut during = Vec::new();
+    while timeout(second, asking.as_mut()).await.is_err() {
+        during.push(k());
+    }
+    let mut after = Vec::new();
+    for _ in 0..WITHIN {
+        sleep(second).await;
+        after.push(k());
+    }
+    println!("k before {before}, each second of the load {during:?}, and after it {after:?}");
+    assert!(before > 1);
+    // By then half of the work is still to be done, so that no core is idle for a moment.
+    let full = during.get(WITHIN - 1..during.len() / 2);
+    assert!(full.is_some_and(|full| full.len() > 10 && full.iter().all(|k| *k == 1)));
+    assert!(after.iter().any(|k| *k > 1));
 }

@@ -139,7 +139,7 @@ pub(super) static CHAOS: &[Key] = keys! {
     on_ms: Whole(1, MS_MAX), Is("10000");
     /// The time between two episodes; 0 for one that never ends.
     off_ms: Whole(0, MS_MAX), Is("0");
-    /// Which ports: planner, retriever, reader, speculator, draft_writer. By default all.
+    /// Which ports: planner, retriever, reader, speculator, draft_writer, rewriter. By default all.
     ports: List, Example(r#"["retriever"]"#);
     /// The number that faults are drawn from.
     seed: Whole(0, u64::MAX), Is("1");

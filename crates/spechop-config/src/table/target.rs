@@ -199,7 +199,8 @@ pub(super) static SCHEDULER: &[Key] = keys! {
     /// (cgroup v2), which is read again every few seconds. A number, such as 1.5, sets them; with far more
     /// than there are, speculation does not ask whether a core is idle.
     cores: Or("auto", &Number(0.01, 65_536.0)), Is(r#""auto""#);
-    /// Which tools may be called ahead of need: a TOML file with a table for each tool.
+    /// Which tools may be called ahead of need: a TOML file with a table for each of `planner`, `reader`,
+    /// `retriever` (look-ups, wherever they go) and `speculator`.
     /// Its `grade` is "full", "warmup" (a retriever only encodes its query, a planner only has its prompt
     /// read) or "never". Its `idempotence` is "safe", "idempotent" or "effectful".
     /// Its `cost` is a number.

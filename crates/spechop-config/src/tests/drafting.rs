@@ -1,6 +1,6 @@
 //! Who drafts, as tables.
 
-use spechop_llm::Endpoint;
+use spechop_llm::ChatEndpoint;
 use spechop_types::AnswerOptions;
 
 use super::*;
@@ -105,7 +105,7 @@ fn an_endpoint_may_take_its_time() {
         read(""),
         read("silence_ms_max = 90000\ntotal_ms_max = 300000\nopens_thoughts = true\n"),
     );
-    let seconds = |endpoint: &Endpoint| {
+    let seconds = |endpoint: &ChatEndpoint| {
         let limits = endpoint.limits;
         (limits.silence.as_secs(), limits.total.as_secs())
     };

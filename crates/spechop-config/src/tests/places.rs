@@ -64,6 +64,28 @@ fn the_demos_index_is_served_until_there_is_another() {
     assert_eq!(served(), home.path("indexes/demo"));
 }
 
+/// It is not taken for none: the indexes here are of the encoder that was chosen.
+#[test]
+fn a_choice_of_an_encoder_that_cannot_be_read_is_a_mistake() {
+    let home = Home::new();
+    let note = home.path("models/default-encoder");
+    fs::write(&note, b"gte-small\xff\n").unwrap();
+    let mistakes = home.mistakes("", &[]);
+    let told = format!("encoder.dir (default): cannot read {}: ", note.display());
+    assert!(
+        matches!(&mistakes[..], [one] if one.starts_with(&told)),
+        "{mistakes:?}"
+    );
+    // Whoever names the folder, or asks an encoder elsewhere, has not chosen by it.
+    let dir = home.path("models/e5-small-v2-int8");
+    home.read(&format!("[encoder]\ndir = {dir:?}"), &[], &[])
+        .unwrap();
+    // As if nothing was chosen.
+    fs::write(&note, " \n").unwrap();
+    let config = home.read("", &[], &[]).unwrap();
+    assert_eq!(config.encoder.dir(), Some(&*dir));
+}
+
 #[test]
 fn the_data_folder_decides_what_the_defaults_are() {
     let home = Home::new();

@@ -30,7 +30,7 @@ pub struct ReaderRecipe {
     /// Longest answer, in tokens.
     pub answer_tokens_max: usize,
     /// What a score is worth.
-    pub calibration: Calibration,
+    pub calibration: PlattScaling,
     /// Nothing was found where the confidence is below this, 0 to 1.
     pub threshold: f64,
     /// Passages are read in their order, and a reading of this confidence (0 to 1) ends that: those behind
@@ -41,14 +41,14 @@ pub struct ReaderRecipe {
 /// Platt scaling: `confidence = sigmoid(scale · score + shift)`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calibration {
+pub struct PlattScaling {
     /// More than 0, or a better score would be worth less.
     pub scale: f64,
     /// Any number.
     pub shift: f64,
 }
 
-impl Calibration {
+impl PlattScaling {
     /// The probability that a reading of this score is right.
     pub fn confidence(self, score: f64) -> f64 {
         1.0 / (1.0 + (-(self.scale * score + self.shift)).exp())
@@ -82,7 +82,7 @@ impl Described for ReaderRecipe {
                 self.answer_tokens_max
             ));
         }
-        let Calibration { scale, shift } = self.calibration;
+        let PlattScaling { scale, shift } = self.calibration;
         if !(scale.is_finite() && scale > 0.0) {
             mistakes.push(format!(
                 "`calibration.scale` must be a number above 0, not {scale}"

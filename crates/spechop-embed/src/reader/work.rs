@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Calibration;
+use super::PlattScaling;
 use super::boundary::Asked;
 use super::pairs::{Pair, Shown};
 use super::spans::{self, Logits};
@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
     /// The passages, best first, and behind them the further parts of long ones.
     pub(crate) shown: Vec<Shown>,
     pub(crate) answer_tokens_max: usize,
-    pub(crate) calibration: Calibration,
+    pub(crate) calibration: PlattScaling,
     /// A reading of this confidence ends the request.
     pub(crate) enough: Option<f64>,
 }

@@ -22,6 +22,7 @@ use spechop_ports::{Metered, PortError, panic_text};
 use spechop_types::{Activity, Tokens};
 use tokio::time::Instant;
 
+use super::Tools;
 use super::ahead::Pays;
 use super::compute::{Compute, ComputeError, Likeliest};
 use super::job::{Begun, Job, Progress, Waiting, best};
@@ -79,6 +80,8 @@ pub(super) struct Parts<'model> {
     pub(super) queue: Arc<Queue>,
     /// What all workers have read before.
     pub(super) kept: Arc<Kept>,
+    /// What tells whether a question goes on at once.
+    pub(super) tools: Option<Tools>,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -428,6 +431,9 @@ impl<'model> Engine<'model> {
         }
         if let Some(end) = end {
             self.keep_written(index);
+            if end == End::Stop {
+                self.reserve_if_at_hand(index);
+            }
             let (waiting, progress) = self.leave(index);
             self.parts.reply(waiting, progress, end);
         }

@@ -3,15 +3,16 @@
 //!
 //! To copy KV is to copy bytes, while to compute it is to read the prompt. The same rules as for
 //! [slots](super::slots) say what may be reused: what would be computed again bit for bit, and of another
-//! tenant's prompt nothing behind its fixed part.
+//! tenant's prompt nothing behind its fixed part. And like a slot, a prompt can be reserved for its question.
 
 use std::sync::Arc;
 
 use llama_cpp_2::context::session::SeqState;
 use parking_lot::Mutex;
+use spechop_ports::WeakLife;
 use spechop_types::Owned;
 
-use super::slots::{PromptTokens, loss_of, reusable};
+use super::slots::{PromptTokens, is_reserved, loss_of, reusable};
 
 /// A prompt in whole chunks, and the KV of them and perhaps of more.
 struct Entry<S> {
@@ -21,6 +22,8 @@ struct Entry<S> {
     size: usize,
     /// When it was last used, counted in uses.
     used: u64,
+    /// The question that it is reserved for.
+    reserved_for: Option<WeakLife>,
 }
 
 /// Prompts that were read, with their KV. Bounded in tokens.
@@ -63,6 +66,9 @@ impl<S> Kept<S> {
             return None;
         }
         entry.used = used;
+        if keep == entry.held.item.tokens.len() {
+            entry.reserved_for = None;
+        }
         Some((Arc::clone(&entry.state), keep))
     }
 
@@ -104,7 +110,23 @@ impl<S> Kept<S> {
             state: Arc::new(state),
             size,
             used,
+            reserved_for: None,
         });
+    }
+
+    /// What is kept of a prompt, which is whole chunks, leaves after all else, until all of it is used or the
+    /// question is over.
+    pub(super) fn reserve(&self, prompt: &Owned<PromptTokens>, life: &WeakLife) {
+        let whole = prompt.item.tokens.len();
+        let covers = |entry: &&mut Entry<S>| {
+            entry.held.tenant == prompt.tenant && covers(&entry.held.item, &prompt.item, whole)
+        };
+        if whole > 0 {
+            let mut entries = self.entries.lock();
+            for entry in entries.all.iter_mut().filter(covers) {
+                entry.reserved_for = Some(life.clone());
+            }
+        }
     }
 }
 
@@ -121,7 +143,11 @@ impl<S> Entries<S> {
                 .filter(|(other, _)| other != at)
                 .map(|(_, other)| &other.held.item);
             let entry = &self.all[*at];
-            (loss_of(&entry.held.item, others), entry.used)
+            (
+                loss_of(&entry.held.item, others),
+                is_reserved(entry.reserved_for.as_ref()),
+                entry.used,
+            )
         })
     }
 }

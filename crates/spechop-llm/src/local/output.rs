@@ -1,5 +1,7 @@
 //! The text that a sequence has generated so far, and whether a stop text is in it.
 
+use std::borrow::Cow;
+
 use crate::stop::stop_end;
 use crate::thoughts::behind_thoughts;
 
@@ -32,6 +34,11 @@ impl Output {
             self.bytes.truncate(begin + end);
         }
         end.is_some()
+    }
+
+    /// The text so far, for whoever only looks at it.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
     }
 
     /// The text. A character that was never completed is left out.

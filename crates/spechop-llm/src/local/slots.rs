@@ -12,8 +12,13 @@
 //!
 //! A slot remembers whose prompt it holds. Other tenants can reuse its fixed part, the server's own
 //! instructions, and nothing behind it. Of a bare text nothing is fixed.
+//!
+//! If it is known that a question goes on at once, what it has left is **reserved** for it: it leaves after all
+//! else. Nobody waits for that, since a reserved slot is taken if there is no other. The next prompt that goes
+//! on in the slot ends it, and so does the end of the question.
 
 use llama_cpp_2::token::LlamaToken;
+use spechop_ports::WeakLife;
 use spechop_types::Owned;
 
 /// Tokens processed at once. Smaller reacts faster to cancels and promotions and reuses more of
@@ -131,6 +136,8 @@ struct Slot {
     /// When it was last used, counted in uses.
     used: u64,
     running: bool,
+    /// The question that it is reserved for.
+    reserved_for: Option<WeakLife>,
 }
 
 /// How to prepare a slot for a prompt: copy all of `from` into `slot` unless they are the same,
@@ -164,17 +171,19 @@ impl Slots {
         let (from, keep) = (0..self.slots.len())
             .map(|at| (at, self.reusable(at, prompt)))
             .max_by_key(|(at, keep)| (*keep, std::cmp::Reverse(*at)))?;
-        let source = &self.slots[from];
+        // Of nothing, no slot is the source.
+        let source = (keep > 0).then_some(from);
+        let beginning = &self.slots[from];
         // Nothing is lost where the prompt only extends what an idle slot holds.
-        let extends = keep > 0 && !source.running && keep == source.held.item.tokens.len();
+        let extends = keep > 0 && !beginning.running && keep == beginning.held.item.tokens.len();
         let slot = if extends {
             from
         } else {
             (0..self.slots.len())
                 .filter(|at| !self.slots[*at].running)
-                .min_by_key(|at| self.loss(*at, from))?
+                .min_by_key(|at| self.loss(*at, source))?
         };
-        let from = if keep == 0 { slot } else { from };
+        let from = source.unwrap_or(slot);
         self.uses += 1;
         self.slots[from].used = self.uses;
         let mut held = std::mem::take(&mut self.slots[slot].held.item);
@@ -187,6 +196,7 @@ impl Slots {
             held: Owned::new(&prompt.tenant, held),
             used: self.uses,
             running: true,
+            reserved_for: None,
         };
         Some(Placement { slot, from, keep })
     }
@@ -214,6 +224,16 @@ impl Slots {
         held.extend_from_slice(&prompt.tokens[..prompt.whole_until(at)]);
     }
 
+    /// What a slot holds.
+    pub(super) fn held(&self, slot: usize) -> &Owned<PromptTokens> {
+        &self.slots[slot].held
+    }
+
+    /// What the slot holds leaves after all else, until it is used again or the question is over.
+    pub(super) fn reserve(&mut self, slot: usize, life: WeakLife) {
+        self.slots[slot].reserved_for = Some(life);
+    }
+
     /// Gives a slot back. Returns how many tokens of its KV stay; the rest must be cut off.
     pub(super) fn release(&mut self, slot: usize) -> usize {
         let slot = &mut self.slots[slot];
@@ -232,11 +252,16 @@ impl Slots {
 
     /// What overwriting an idle slot would cost, smallest first. Of those that would cost the same, the
     /// longest unused.
-    fn loss(&self, at: usize, source: usize) -> (u8, bool, u64) {
+    fn loss(&self, at: usize, source: Option<usize>) -> (u8, bool, bool, u64) {
         let slot = &self.slots[at];
         let others = (0..self.slots.len()).filter(|other| *other != at);
         let others = others.map(|other| &self.slots[other].held.item);
-        (loss_of(&slot.held.item, others), at == source, slot.used)
+        (
+            loss_of(&slot.held.item, others),
+            is_reserved(slot.reserved_for.as_ref()),
+            Some(at) == source,
+            slot.used,
+        )
     }
 }
 
@@ -262,6 +287,11 @@ pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>)
         .min(prompt.tokens.len().saturating_sub(1))
         .min(known);
     prompt.alike_until(held, common)
+}
+
+/// Whether something is reserved: for a question that is not over.
+pub(super) fn is_reserved(reserved_for: Option<&WeakLife>) -> bool {
+    reserved_for.is_some_and(|life| !life.is_over())
 }
 
 /// What the loss of a held prompt costs, smallest first: nothing held; a fixed part that others hold

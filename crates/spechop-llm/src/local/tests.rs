@@ -2,6 +2,7 @@
 //! `tests/real`.
 
 mod tenants;
+mod tools;
 
 use super::*;
 use crate::Prompt;

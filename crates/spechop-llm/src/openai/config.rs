@@ -11,7 +11,7 @@ use spechop_ports::retry::Retries;
 
 /// An OpenAI-compatible endpoint, as the operator describes it.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct ChatEndpoint {
     /// Up to and including the version, e.g. `http://127.0.0.1:8080/v1`.
     pub base_url: String,
     /// The model's name there.
@@ -58,7 +58,7 @@ impl Default for TimeLimits {
     }
 }
 
-impl Endpoint {
+impl ChatEndpoint {
     /// An endpoint without a key, with the default limits and four requests at once.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
@@ -75,19 +75,19 @@ impl Endpoint {
     }
 
     /// Says what is wrong with the base URL, without asking anybody.
-    pub fn check_url(&self) -> Result<(), InvalidEndpoint> {
+    pub fn check_url(&self) -> Result<(), InvalidChatEndpoint> {
         self.chat_url().map(drop)
     }
 
     /// Says what is wrong with the key, if there is one.
-    pub fn check_key(&self) -> Result<(), InvalidEndpoint> {
+    pub fn check_key(&self) -> Result<(), InvalidChatEndpoint> {
         self.authorization().map(drop)
     }
 
     /// The URL that chat requests go to.
-    pub(super) fn chat_url(&self) -> Result<Url, InvalidEndpoint> {
+    pub(super) fn chat_url(&self) -> Result<Url, InvalidChatEndpoint> {
         let url = base_url(&self.base_url);
-        let mut url = url.map_err(|reason| InvalidEndpoint::Url { reason })?;
+        let mut url = url.map_err(|reason| InvalidChatEndpoint::Url { reason })?;
         // `http` and `https` URLs always have a path.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(["chat", "completions"]);
@@ -96,13 +96,13 @@ impl Endpoint {
     }
 
     /// The `Authorization` header, marked as sensitive.
-    pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, InvalidEndpoint> {
+    pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, InvalidChatEndpoint> {
         let Some(key) = &self.key else {
             return Ok(None);
         };
         let key = key.expose_secret().trim();
         if key.is_empty() {
-            return Err(InvalidEndpoint::EmptyKey);
+            return Err(InvalidChatEndpoint::EmptyKey);
         }
         let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
         value.set_sensitive(true);
@@ -112,7 +112,7 @@ impl Endpoint {
 
 /// Why an endpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidEndpoint {
+pub enum InvalidChatEndpoint {
     /// The base URL is none, or not one that we speak to.
     #[error("the base URL is unusable: {reason}")]
     Url {
@@ -145,7 +145,10 @@ mod tests {
             ("http://h:1/v1/", chat),
             ("https://h", "https://h/chat/completions"),
         ] {
-            assert_eq!(Endpoint::new(base, "m").chat_url().unwrap().as_str(), url);
+            assert_eq!(
+                ChatEndpoint::new(base, "m").chat_url().unwrap().as_str(),
+                url
+            );
         }
         for base in [
             "",
@@ -156,13 +159,13 @@ mod tests {
             "http://h/v1?key=1",
             "http://h/v1#a",
         ] {
-            assert!(Endpoint::new(base, "m").chat_url().is_err(), "{base:?}");
+            assert!(ChatEndpoint::new(base, "m").chat_url().is_err(), "{base:?}");
         }
     }
 
     #[test]
     fn the_key_is_not_shown() {
-        let mut endpoint = Endpoint::new("http://h/v1", "m");
+        let mut endpoint = ChatEndpoint::new("http://h/v1", "m");
         endpoint.key = Some("sk-secret".into());
         let header = endpoint.authorization().unwrap().unwrap();
         assert_eq!(header, "Bearer sk-secret");

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use spechop_ports::retry::{Again, FailedAttempt};
 use spechop_ports::{PortError, reason};
 
-use super::dialect::THOUGHT_TOKENS_MAX;
+use super::request_form::THOUGHT_TOKENS_MAX;
 use super::{BODY_BYTES_MAX, OpenAiModel, wire};
 
 impl OpenAiModel {

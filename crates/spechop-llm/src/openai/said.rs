@@ -2,7 +2,7 @@
 
 use spechop_types::Tokens;
 
-use super::dialect::{Dialect, THOUGHT_TOKENS_MAX};
+use super::request_form::{RequestForm, THOUGHT_TOKENS_MAX};
 use super::wire::{self, Chunk};
 use crate::stop::cut_at_stop;
 use crate::thoughts::{Thoughts, opens, thoughts};
@@ -69,9 +69,9 @@ pub(super) struct Heard {
 
 impl Said {
     /// Nothing yet of an answer in this form.
-    pub(super) fn new(dialect: Dialect) -> Self {
+    pub(super) fn new(form: RequestForm) -> Self {
         Self {
-            opened: match dialect.opens_thoughts() {
+            opened: match form.opens_thoughts() {
                 true => Opened::Begun,
                 false => Opened::No,
             },

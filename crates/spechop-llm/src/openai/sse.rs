@@ -20,7 +20,12 @@ pub(super) struct Events {
     scanned: usize,
     /// The `data` lines of the event in hand, each followed by a line feed.
     data: Vec<u8>,
+    /// Whether a line has come.
+    has_begun: bool,
 }
+
+/// Some servers put a byte order mark before the first line. It is no part of the name of its field.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Events {
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -36,7 +41,11 @@ impl Events {
                     let line = &self.buffer[taken..end];
                     taken = end + 1;
                     self.scanned = taken;
-                    line.strip_suffix(b"\r").unwrap_or(line)
+                    let line = line.strip_suffix(b"\r").unwrap_or(line);
+                    match std::mem::replace(&mut self.has_begun, true) {
+                        true => line,
+                        false => line.strip_prefix(MARK).unwrap_or(line),
+                    }
                 }
                 None => break None,
             };
@@ -107,6 +116,11 @@ mod tests {
             ("data: a\n\ndata: b\n\n", vec!["a", "b"]),
             ("data:a\r\n\r\n", vec!["a"]),
             (": ping\n\nevent: x\nid: 1\ndata: a\n\n", vec!["a"]),
+            (
+                "\u{feff}data: a\n\ndata: \u{feff}b\n\n",
+                vec!["a", "\u{feff}b"],
+            ),
+            ("data: a\n\u{feff}data: b\n\n", vec!["a"]),
             ("data: a\ndata: b\n\n", vec!["a\nb"]),
             ("data:  a \n\n", vec![" a "]),
             ("data: a\n", vec![]),

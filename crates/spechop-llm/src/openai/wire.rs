@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spechop_types::Tokens;
 
-use super::dialect::{Dialect, THOUGHT_TOKENS_MAX};
+use super::request_form::{RequestForm, THOUGHT_TOKENS_MAX};
 use crate::{Chat, Generation, Role};
 
 /// The most tokens that a server's count is believed. No context is that long; a larger number is a
@@ -67,25 +67,25 @@ impl<'a> Request<'a> {
         Generation {
             tokens_max, sample, ..
         }: &Generation,
-        dialect: Dialect,
+        form: RequestForm,
     ) -> Self {
         let temperature = match *sample {
             0 => 0.0,
             _ => SAMPLE_TEMPERATURE,
         };
-        let limit = match dialect.thinks() {
+        let limit = match form.thinks() {
             true => tokens_max.saturating_add(THOUGHT_TOKENS_MAX),
             false => *tokens_max,
         };
         // A whole answer has its count unasked.
-        let asks_for_count = dialect.streams() && dialect.takes_stream_options();
+        let asks_for_count = form.streams() && form.takes_stream_options();
         Self {
             model,
-            messages: messages(chat, dialect),
-            temperature: dialect.takes_temperature().then_some(temperature),
-            max_tokens: (!dialect.limits_completion()).then_some(limit),
-            max_completion_tokens: dialect.limits_completion().then_some(limit),
-            stream: dialect.streams(),
+            messages: messages(chat, form),
+            temperature: form.takes_temperature().then_some(temperature),
+            max_tokens: (!form.limits_completion()).then_some(limit),
+            max_completion_tokens: form.limits_completion().then_some(limit),
+            stream: form.streams(),
             stream_options: asks_for_count.then_some(StreamOptions {
                 include_usage: true,
             }),
@@ -110,11 +110,11 @@ impl<'a> Request<'a> {
     }
 }
 
-fn messages(chat: &Chat, dialect: Dialect) -> Vec<Message<'_>> {
+fn messages(chat: &Chat, form: RequestForm) -> Vec<Message<'_>> {
     let mut messages: Vec<_> = chat.messages.iter().map(Message::from).collect();
     if let [system, user, ..] = messages.as_mut_slice()
         && (system.role, user.role) == (SYSTEM, USER)
-        && !dialect.takes_system()
+        && !form.takes_system()
     {
         user.content = format!("{}\n\n{}", system.content, user.content).into();
         messages.remove(0);

@@ -1,15 +1,15 @@
 //! Reading what a model wrote: tolerant of form, strict about substance.
 //!
 //! A closing tag that is missing, tags inside tags, Markdown fences, labels and quotation marks are
-//! all read over. What is empty, asks the whole question again, or asks about a worked example is a
-//! [`Flaw`]: worth one repair.
+//! all read over. What is empty, asks the whole question again, or asks about a worked example or what was
+//! not found is a [`Flaw`]: worth one repair.
 
 use std::sync::Arc;
 
 use spechop_ports::{KnownHop, PlanRequest};
 use spechop_types::{Step, SubQuestion, canonical, is_refusal, words};
 
-use super::{PromptStyle, tagged, whole_question};
+use super::{PromptStyle, asks_about_nothing, tagged, whole_question};
 use crate::thoughts::spoken;
 use crate::{End, Generated};
 
@@ -214,6 +214,22 @@ fn fresh_question(
     style: PromptStyle,
     asked: SubQuestion,
 ) -> Result<Step, Flaw<Step>> {
+    if asks_about_nothing(&asked) {
+        return Err(Flaw {
+            detail: "a question about what was not found",
+            complaint: match style {
+                PromptStyle::Tagged => {
+                    "That asks about what was not found. Ask about a name that is known, or answer: \
+                     <answer>...</answer>."
+                }
+                PromptStyle::Corag => {
+                    "That asks about what was not found. Respond with one other simple follow-up \
+                     question only."
+                }
+            },
+            fallback: request.hops.is_empty().then(|| whole_question(request)),
+        });
+    }
     let detail = "the same question again";
     if request.hops.iter().any(|hop| hop.sub_question == asked) {
         return Err(Flaw {

@@ -120,6 +120,12 @@ fn reads_steps() {
             Stop,
             "?Who directed BLUE KITE?",
         ),
+        // About what was not found.
+        (
+            "<question>Who is NO relevant information found?</question>",
+            Stop,
+            "~?Who is the mother of the director of Blue Kite?",
+        ),
         // A question for an answer; a title may look like one.
         (
             "<answer>When was the director born?</answer>",
@@ -147,6 +153,11 @@ fn reads_steps() {
         ),
         ("<answer>Amy Dunne?</answer>", Stop, "=Amy Dunne?"),
         ("<question>When was Jan Roe born?</question>", Stop, "~"),
+        (
+            "<question>Who is \"No relevant information found\"?</question>",
+            Stop,
+            "~",
+        ),
         ("<question>Who is X and", Length, "~"),
         ("<answer>King Ottar IV</answer>", Stop, "~=Amy Dunne"),
     ];
@@ -211,6 +222,11 @@ fn reads_steps_of_a_corag_model() {
         ("", Turn, "~"),
         (
             WHOLE,
+            Turn,
+            "~?Who is the mother of the director of Blue Kite?",
+        ),
+        (
+            "Who is no relevant information found?",
             Turn,
             "~?Who is the mother of the director of Blue Kite?",
         ),

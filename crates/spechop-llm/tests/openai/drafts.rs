@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use spechop_llm::{
-    Endpoint, Generation, LlmDraftWriter, LlmPlanner, OpenAiModel, PromptStyle, TextDraft,
+    ChatEndpoint, Generation, LlmDraftWriter, LlmPlanner, OpenAiModel, PromptStyle, TextDraft,
     TextModel,
 };
-use spechop_ports::{Call, Draft, DraftWriter, Lane, PlanRequest, Planner, PortError, contract};
-use spechop_types::{Chance, Question, Step, SubQuestion, TraceContext};
+use spechop_ports::{Call, DraftWriter, Lane, PlanRequest, Planner, PortError, contract};
+use spechop_types::{Chance, Draft, Question, Step, SubQuestion, TraceContext};
 use wiremock::matchers::{body_partial_json, method};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
@@ -42,11 +42,11 @@ async fn server(answer: ResponseTemplate) -> MockServer {
     server
 }
 
-fn at(server: &MockServer) -> Endpoint {
+fn at(server: &MockServer) -> ChatEndpoint {
     endpoint(&format!("{}/v1", server.uri()))
 }
 
-fn writer(endpoint: &Endpoint, style: PromptStyle) -> LlmDraftWriter {
+fn writer(endpoint: &ChatEndpoint, style: PromptStyle) -> LlmDraftWriter {
     LlmDraftWriter::new(Arc::new(OpenAiModel::new(endpoint).unwrap()), style)
 }
 

@@ -8,9 +8,8 @@ use spechop_llm::{
     End, Generated, Generation, LlmReader, OpenAiModel, Prompt, PromptStyle, ReadLimits, TextModel,
 };
 use spechop_ports::{Call, Lane, PortError, ReadRequest, Reader};
-use spechop_testkit::passage;
+use spechop_testkit::{OwnPort, passage};
 use spechop_types::{Chance, SubQuestion, Tokens};
-use tokio::net::TcpListener;
 use wiremock::matchers::{body_partial_json, header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -450,13 +449,8 @@ async fn a_slow_server_times_out() {
 
 #[tokio::test]
 async fn a_dead_endpoint_is_unavailable() {
-    // A port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let error = model(&format!("http://{address}/v1"))
+    let nobody = OwnPort::reserve();
+    let error = model(&format!("http://{}/v1", nobody.address()))
         .generate(&Call::authoritative(), generation())
         .await
         .unwrap_err();
@@ -480,9 +474,8 @@ async fn warming_up_connects_and_says_nothing() {
     // Built with the whole workspace, the client could unpack; it does not ask for it.
     assert!(!request.headers.contains_key("accept-encoding"));
     // Nobody is there: the call itself will say so.
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1", closed.local_addr().unwrap());
-    drop(closed);
+    let nobody = OwnPort::reserve();
+    let url = format!("http://{}/v1", nobody.address());
     let gone = super::model(&url)
         .warm(&Call::authoritative(), generation())
         .await;

@@ -1,24 +1,24 @@
 //! The OpenAI-compatible client against servers that misbehave on purpose.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod dialects;
 mod drafts;
 mod faults;
 mod proxies;
+mod request_forms;
 mod streams;
 mod whole;
 
 use std::time::Duration;
 
 use serde_json::json;
-use spechop_llm::{Chat, Endpoint, Generation, Message, OpenAiModel, Prompt, Role};
+use spechop_llm::{Chat, ChatEndpoint, Generation, Message, OpenAiModel, Prompt, Role};
 use spechop_ports::retry::Retries;
 
 const KEY: &str = "sk-very-secret";
 
 /// An endpoint with quick retries.
-fn endpoint(base_url: &str) -> Endpoint {
-    let mut endpoint = Endpoint::new(base_url, "tiny");
+fn endpoint(base_url: &str) -> ChatEndpoint {
+    let mut endpoint = ChatEndpoint::new(base_url, "tiny");
     endpoint.key = Some(KEY.into());
     endpoint.retries = Retries {
         max: 3,

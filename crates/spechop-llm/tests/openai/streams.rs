@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    fn endpoint(&self) -> spechop_llm::Endpoint {
+    fn endpoint(&self) -> spechop_llm::ChatEndpoint {
         let mut endpoint = endpoint(&format!("http://{}/v1", self.address));
         endpoint.retries.max = 1;
         endpoint
@@ -70,7 +70,7 @@ impl Server {
     }
 
     async fn next(&mut self) -> Seen {
-        tokio::time::timeout(Duration::from_secs(10), self.seen.recv())
+        tokio::time::timeout(Duration::from_secs(120), self.seen.recv())
             .await
             .unwrap()
             .unwrap()
@@ -143,6 +143,16 @@ async fn characters_and_tags_may_be_cut_anywhere() {
     }
 }
 
+/// A kind is written in any case, and a byte order mark may stand before the first event.
+#[tokio::test]
+async fn a_stream_is_known_in_any_dress() {
+    let head =
+        send("HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream\r\nconnection: close\r\n\r\n");
+    let stream = format!("\u{feff}{}{}", delta("Amy"), ending("stop"));
+    let server = Server::start(vec![vec![head, send(stream)]]).await;
+    assert_eq!(generate(&server.model()).await.unwrap().text, "Amy");
+}
+
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_asked_for_again() {
     let good = vec![head(), send(delta("Amy") + &ending("stop"))];
@@ -180,7 +190,7 @@ async fn an_answer_with_its_end_is_whole_though_the_rest_is_lost() {
             // Nobody answers a second request.
             let server = Server::start(vec![script]).await;
             let mut endpoint = server.endpoint();
-            endpoint.limits.silence = Duration::from_millis(200);
+            endpoint.limits.silence = Duration::from_secs(2);
             let said = generate(&OpenAiModel::new(&endpoint).unwrap())
                 .await
                 .unwrap();
@@ -208,6 +218,23 @@ async fn what_never_ends_is_cut() {
     let server = Server::start(vec![vec![head, flood]]).await;
     let error = generate(&server.model()).await.unwrap_err();
     assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_count_behind_what_never_ends_is_not_waited_for() {
+    let refusal = send(
+        "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n\
+         {\"error\": {\"message\": \"'max_tokens' is not supported\"}}",
+    );
+    let comment = format!(":{}\n\n", "x".repeat(1 << 20));
+    for (between, counted) in [("", 3), (&*comment, 1)] {
+        let stream = delta("<answer>Amy</answer>") + between + &ending("stop");
+        let script = vec![head(), send(stream)];
+        let server = Server::start(vec![vec![refusal.clone()], script]).await;
+        let said = generate(&server.model()).await.unwrap();
+        assert_eq!(said.text, "<answer>Amy</answer>");
+        assert_eq!(said.tokens.completion, counted);
+    }
 }
 
 #[tokio::test]
@@ -344,7 +371,7 @@ async fn what_a_dropped_call_has_taken_is_what_its_stream_has_told() {
         };
         tokio::select! {
             said = model.generate(&call, generation()) => panic!("{said:?}"),
-            done = tokio::time::timeout(Duration::from_secs(10), arrived) => done.unwrap(),
+            done = tokio::time::timeout(Duration::from_secs(120), arrived) => done.unwrap(),
         }
         assert_eq!(call.spent(), taken);
     }

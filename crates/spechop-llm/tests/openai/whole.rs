@@ -7,7 +7,7 @@ use spechop_llm::{OpenAiModel, TextModel};
 use spechop_ports::Call;
 use wiremock::{Request, ResponseTemplate};
 
-use super::dialects::{answering, refusal};
+use super::request_forms::{answering, refusal};
 use super::{endpoint, generation};
 
 const ANSWER: &str = "<answer>Anna</answer>";

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use spechop_llm::{LocalModel, StepPlanner};
-use spechop_ports::{Call, Draft, KnownHop, PlanRequest, Planned, Planner};
-use spechop_types::{Chance, Question, Step, SubQuestion};
+use spechop_ports::{Call, KnownHop, PlanRequest, Planned, Planner};
+use spechop_types::{Chance, Draft, Question, Step, SubQuestion};
 
 use crate::model::{open, planner_path};
 use crate::workers::requests;

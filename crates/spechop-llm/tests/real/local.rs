@@ -121,14 +121,15 @@ async fn speculation_waits_beside_the_needed() {
 async fn a_dropped_call_ends_within_a_chunk() {
     let model = open(|_| ());
     let call = Call::authoritative();
-    // While the prompt is read.
+    // While the prompt is read, which is not done in one piece.
+    let whole = say(&open(|_| ()), long("the mill", 1)).await.tokens.prompt;
     let reading = launch(&model, &call, long("the mill", 8)).await;
     let seen = until(&model, |stats| stats.prefilled_tokens > 0).await;
     drop(reading);
     let now = model.stats();
     let gone = until(&model, |stats| stats.dropped == 1).await;
     assert!(gone.prefilled_tokens <= now.prefilled_tokens + 64);
-    assert!(seen.prefilled_tokens <= 32, "{seen:?}");
+    assert!(seen.prefilled_tokens < whole, "{seen:?} of {whole}");
     // While it generates.
     let talking = launch(&model, &call, ask("Count from one to one hundred.", 300)).await;
     until(&model, |stats| stats.generated_tokens > 2).await;

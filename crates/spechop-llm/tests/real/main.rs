@@ -16,5 +16,6 @@ mod model;
 mod rewriting;
 mod server;
 mod texts;
+mod tool_outputs;
 mod twice;
 mod workers;

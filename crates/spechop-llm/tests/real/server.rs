@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::Value;
 use spechop_llm::{
-    Chat, End, Endpoint, Generation, LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator, Message,
-    OpenAiModel, Prompt, PromptStyle, ReadLimits, Role, TextModel,
+    Chat, ChatEndpoint, End, Generation, LlmDraftWriter, LlmPlanner, LlmReader, LlmSpeculator,
+    Message, OpenAiModel, Prompt, PromptStyle, ReadLimits, Role, TextModel,
 };
 use spechop_ports::{
-    Call, Draft, DraftWriter, GuessRequest, PlanRequest, Planner, PortError, ReadRequest, Reader,
+    Call, DraftWriter, GuessRequest, PlanRequest, Planner, PortError, ReadRequest, Reader,
     Speculator, contract,
 };
 use spechop_testkit::llama_server::{KEY, LlamaServer};
 use spechop_testkit::passage;
-use spechop_types::{Chance, Question, Step, SubQuestion};
+use spechop_types::{Chance, Draft, Question, Step, SubQuestion};
 
 struct Server(LlamaServer);
 
@@ -26,8 +26,8 @@ impl Server {
         Self(LlamaServer::texts(parallel))
     }
 
-    fn endpoint(&self) -> Endpoint {
-        let mut endpoint = Endpoint::new(format!("{}/v1", self.0.url()), "smollm2");
+    fn endpoint(&self) -> ChatEndpoint {
+        let mut endpoint = ChatEndpoint::new(format!("{}/v1", self.0.url()), "smollm2");
         endpoint.key = Some(KEY.into());
         endpoint
     }

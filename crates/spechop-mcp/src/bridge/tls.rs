@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Certificate, Client, Identity, Url};
 use spechop_types::with_causes;
-use spechop_web::{Endpoint, InvalidEndpoint};
+use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
 use tokio::net::lookup_host;
 
 use super::BridgeError;
@@ -25,7 +25,7 @@ pub struct Tls {
 
 impl Tls {
     /// A client for this address alone, and the address with the name by which the server is asked.
-    pub(super) fn client(&self, endpoint: &Endpoint) -> Result<(Client, Url), BridgeError> {
+    pub(super) fn client(&self, endpoint: &HttpEndpoint) -> Result<(Client, Url), BridgeError> {
         endpoint.check_key()?;
         let (mut client, mut url) = endpoint.client_builder()?;
         if let Some(pem) = &self.authorities {
@@ -48,7 +48,7 @@ impl Tls {
             }
             client = client.dns_resolver(there);
         }
-        let client = client.build().map_err(InvalidEndpoint::Client)?;
+        let client = client.build().map_err(InvalidHttpEndpoint::Client)?;
         Ok((client, url))
     }
 }

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use spechop_mcp::{Form, McpOptions, McpRetriever, OpenError, Program, Server, Shape};
 use spechop_ports::{Call, PortError, Retriever, contract};
-use spechop_testkit::assets;
-use spechop_web::Endpoint;
+use spechop_testkit::{OwnPort, assets};
+use spechop_web::HttpEndpoint;
 use tempfile::TempDir;
 
 const SCRIPT: &str = concat!(
@@ -57,24 +57,22 @@ fn stdio(notes: &Path) -> Server {
 struct Listening(Child);
 
 impl Listening {
-    /// It listens. A server that ends before, as if somebody has the port for a moment, is started again.
-    async fn at(port: u16, notes: &Path) -> Self {
+    /// It listens.
+    async fn at(port: &OwnPort, notes: &Path) -> Self {
         let log = notes.with_extension("log");
-        for _ in 0..20 {
-            let child = Command::new(python())
-                .arg(SCRIPT)
-                .arg(notes)
-                .arg(port.to_string())
-                .stdout(Stdio::null())
-                .stderr(File::create(&log).unwrap())
-                .spawn();
-            let mut server = Self(child.unwrap());
-            while server.0.try_wait().unwrap().is_none() {
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return server;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
+        let child = Command::new(python())
+            .arg(SCRIPT)
+            .arg(notes)
+            .arg(port.number().to_string())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn();
+        let mut server = Self(child.unwrap());
+        while server.0.try_wait().unwrap().is_none() {
+            if TcpStream::connect(port.address()).is_ok() {
+                return server;
             }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         panic!("{}", std::fs::read_to_string(log).unwrap());
     }
@@ -87,13 +85,11 @@ impl Drop for Listening {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-fn http(port: u16) -> Server {
-    Server::Http(Endpoint::new("mcp", format!("http://127.0.0.1:{port}/mcp")))
+fn http(port: &OwnPort) -> Server {
+    Server::Http(HttpEndpoint::new(
+        "mcp",
+        format!("http://{}/mcp", port.address()),
+    ))
 }
 
 async fn found(tool: &McpRetriever) -> Result<Vec<String>, PortError> {
@@ -155,8 +151,8 @@ async fn a_python_server_is_the_target_over_pipes() {
 
 #[tokio::test]
 async fn a_python_server_is_the_target_over_http_and_may_come_back() {
-    let (notes, port) = (notes(), free_port());
-    let mut options = McpOptions::new(http(port), "search");
+    let (notes, port) = (notes(), OwnPort::reserve());
+    let mut options = McpOptions::new(http(&port), "search");
     options.arguments = r#"{"query": "{question}", "limit": "{limit}"}"#.parse().unwrap();
     options.shape = Shape {
         form: Form::Json,
@@ -168,7 +164,7 @@ async fn a_python_server_is_the_target_over_http_and_may_come_back() {
     let error = found(&early).await.unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
 
-    let server = Listening::at(port, notes.path()).await;
+    let server = Listening::at(&port, notes.path()).await;
     let tool = once_open(&options).await;
     assert!(tool.may_run_ahead());
     assert_eq!(found(&tool).await.unwrap()[0], SEINE);
@@ -178,7 +174,7 @@ async fn a_python_server_is_the_target_over_http_and_may_come_back() {
     drop(server);
     let error = found(&tool).await.unwrap_err();
     assert!(matches!(error, PortError::Unavailable { .. }), "{error}");
-    let _server = Listening::at(port, notes.path()).await;
+    let _server = Listening::at(&port, notes.path()).await;
     let mut answered = None;
     for _ in 0..600 {
         answered = found(&tool).await.ok();

@@ -147,3 +147,14 @@ fn parts_are_promoted_with_the_whole_and_add_up() {
     assert_eq!(pushed_back, [1, 0]);
     assert_eq!(whole.sub_call().lane(), Lane::Authoritative);
 }
+
+#[test]
+fn a_life_is_over_once_nothing_of_the_question_is_left() {
+    let call = Call::authoritative().within(Life::of(Arc::new(())));
+    let life = call.life().map(Life::downgrade).expect("a life");
+    let part = call.sub_call();
+    drop(call);
+    assert!(!life.is_over(), "a part of it is there");
+    drop(part);
+    assert!(life.is_over());
+}

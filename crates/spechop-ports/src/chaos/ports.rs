@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 
 use async_trait::async_trait;
-use spechop_types::{Passage, SubQuestion, Tokens};
+use spechop_types::{Draft, Passage, SubQuestion, Tokens};
 
 use super::Chaotic;
 use crate::{
-    Call, Draft, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner,
-    PortError, Ranked, ReadRequest, Reader, Reading, Retriever, Speculator, WrittenDraft,
+    Call, DraftWriter, Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, PortError,
+    Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter, Rewritten,
+    Speculator, WrittenDraft,
 };
 
 /// What nobody would guess.
@@ -56,6 +57,13 @@ impl Reader for Chaotic<dyn Reader> {
     ) -> Result<Ranked, PortError> {
         let reading = self.inner.read_ranked(call, request, limit);
         self.call(reading, || None).await
+    }
+}
+
+#[async_trait]
+impl Rewriter for Chaotic<dyn Rewriter> {
+    async fn rewrite(&self, call: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
+        self.call(self.inner.rewrite(call, request), || None).await
     }
 }
 
@@ -156,6 +164,19 @@ mod tests {
         }
     }
 
+    /// Says the question again.
+    struct Echo;
+
+    #[async_trait]
+    impl Rewriter for Echo {
+        async fn rewrite(&self, _: &Call, request: RewriteRequest) -> Result<Rewritten, PortError> {
+            Ok(Rewritten {
+                question: request.question,
+                tokens: Tokens::default(),
+            })
+        }
+    }
+
     const CALM: Faults = Faults {
         seed: 1,
         late: 0.0,
@@ -226,11 +247,32 @@ mod tests {
         crate::contract::speculator(&port).await;
     }
 
+    /// What it writes is looked up as it stands.
+    #[tokio::test]
+    async fn garbage_of_a_rewriter_is_no_question() {
+        let inner: Arc<dyn Rewriter> = Arc::new(Echo);
+        let faults = Faults {
+            garbage: 1.0,
+            ..CALM
+        };
+        let port = Chaotic::new(inner, "rewriter", faults);
+        let request = RewriteRequest {
+            turns: Vec::new(),
+            question: "And where?".into(),
+        };
+        let rewritten = port.rewrite(&Call::authoritative(), request).await;
+        let error = rewritten.unwrap_err().to_string();
+        assert!(error.contains("the rewriter under chaos"), "{error}");
+        assert!(error.contains("unusable answer"), "{error}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn without_faults_it_keeps_the_contracts() {
         let inner: Arc<dyn Retriever> = Arc::new(Shelf);
         crate::contract::retriever(&Chaotic::new(inner, "retriever", CALM)).await;
         let inner: Arc<dyn Speculator> = Arc::new(Oracle);
         crate::contract::speculator(&Chaotic::new(inner, "speculator", CALM)).await;
+        let inner: Arc<dyn Rewriter> = Arc::new(Echo);
+        crate::contract::rewriter(&Chaotic::new(inner, "rewriter", CALM)).await;
     }
 }

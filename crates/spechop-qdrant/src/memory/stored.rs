@@ -20,26 +20,25 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// The error says which field cannot be used.
+    /// The error is the field that cannot be used.
     pub(super) fn read(
         payload: &HashMap<String, Value>,
         vectors: Option<&VectorsOutput>,
-    ) -> Result<Self, String> {
-        let wrong =
-            |name: &str| format!("a point has no usable `{name}`: SpecHop has not written it");
-        let text = |name: &str| {
+    ) -> Result<Self, &'static str> {
+        let text = |name: &'static str| {
             let value = payload.get(name).and_then(|value| value.as_str());
-            value.ok_or_else(|| wrong(name)).cloned()
+            value.ok_or(name).cloned()
         };
-        let number = |name: &str| {
+        let number = |name: &'static str| {
             let value = payload.get(name).and_then(Value::as_integer);
             value
                 .and_then(|value| u64::try_from(value).ok())
-                .ok_or_else(|| wrong(name))
+                .ok_or(name)
         };
-        let record = |right: &str, wrong: &str| -> Result<Record, String> {
-            let count =
-                |name: &str| Ok::<_, String>(u32::try_from(number(name)?).unwrap_or(u32::MAX));
+        let record = |right: &'static str, wrong: &'static str| -> Result<Record, &'static str> {
+            let count = |name: &'static str| {
+                Ok::<_, &'static str>(u32::try_from(number(name)?).unwrap_or(u32::MAX))
+            };
             Ok(Record {
                 right: count(right)?,
                 wrong: count(wrong)?,
@@ -48,7 +47,7 @@ impl Stored {
         Ok(Self {
             key: text("key")?,
             entry: Remembered {
-                tenant: Tenant::try_from(text("tenant")?).map_err(|_| wrong("tenant"))?,
+                tenant: Tenant::try_from(text("tenant")?).map_err(|_| "tenant")?,
                 asked: text("asked")?.into(),
                 answer: text("answer")?.into(),
                 own: record("own_right", "own_wrong")?,

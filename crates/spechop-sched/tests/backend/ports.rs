@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Life, PlanRequest, Planned,
-    Planner, Reader, Retriever, RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, Wishes,
-    contract,
+    DraftWriter, Encoder, Guess, GuessRequest, Guessed, Life, PlanRequest, Planned, Planner,
+    Reader, Retriever, RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, Wishes, contract,
 };
 use spechop_sched::{Eligibility, Grade, Rule, Scheduled, ScheduledRetriever};
 use spechop_testkit::{Script, ScriptedPorts, TextVectors};
@@ -79,29 +78,8 @@ async fn early_guesses_pass_through() {
     assert_eq!(early, guessed.expect("a guess").guesses);
 }
 
-/// Encodes and rewrites, each in a second.
+/// Rewrites, in a second.
 struct Slow;
-
-#[async_trait]
-impl Encoder for Slow {
-    fn fingerprint(&self) -> &'static str {
-        "slow"
-    }
-
-    fn width(&self) -> usize {
-        1
-    }
-
-    async fn encode(
-        &self,
-        call: &Call,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        sleep(Duration::from_secs(1)).await;
-        TextVectors::alike().encode(call, kind, texts).await
-    }
-}
 
 #[async_trait]
 impl Rewriter for Slow {
@@ -118,7 +96,8 @@ impl Rewriter for Slow {
 async fn encoders_and_rewriters_take_turns_too() {
     let (backend, rules) = (backend(1, 1), Eligibility::shipped());
     let [encodes, rewrites] = ["retriever", "planner"].map(|port| rules.of(port));
-    let encoder = Scheduled::<dyn Encoder>::new(Arc::new(Slow), &backend, encodes);
+    let slow = Arc::new(TextVectors::alike().after(|_, _| Ok(Duration::from_secs(1))));
+    let encoder = Scheduled::<dyn Encoder>::new(slow, &backend, encodes);
     let rewriter = Scheduled::<dyn Rewriter>::new(Arc::new(Slow), &backend, rewrites);
     contract::encoder(&encoder).await;
     contract::rewriter(&rewriter).await;

@@ -56,7 +56,7 @@ pub(super) struct Account {
     /// When its period began. Of a shared account, another server may have begun it earlier.
     since: Instant,
     /// When this server began to count for this period.
-    counting: Instant,
+    pub(super) counting: Instant,
     pub(super) spent: Amounts,
     pub(super) aside: Amounts,
 }
@@ -298,11 +298,6 @@ impl Account {
             spent: Amounts::default(),
             aside: Amounts::default(),
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn counting(&self) -> Instant {
-        self.counting
     }
 
     /// A new period. What open questions have set aside stays set aside.

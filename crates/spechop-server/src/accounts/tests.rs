@@ -41,6 +41,11 @@ fn named(name: usize) -> Tenant {
     Tenant::new(&format!("t{name}")).unwrap()
 }
 
+/// Why the account has nothing for this question.
+async fn shortage(accounts: &Arc<Accounts>, tenant: &Tenant, wants: Budget) -> Shortage {
+    accounts.hold(tenant, wants).await.err().unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn questions_at_once_cannot_overdraw_an_account_together() {
     let accounts = accounts(10);
@@ -56,7 +61,7 @@ async fn questions_at_once_cannot_overdraw_an_account_together() {
     assert_eq!(granted.target_calls, Some(3));
     // Nothing is spent: whoever comes now need not wait for the next period.
     assert_eq!(
-        accounts.hold(&tenant, asks(1)).await.err().unwrap(),
+        shortage(&accounts, &tenant, asks(1)).await,
         Shortage::SetAside {
             what: "target calls",
             again_in: Duration::from_secs(1)
@@ -112,12 +117,12 @@ async fn whoever_wants_nothing_of_a_kind_needs_nothing_of_it() {
     drop(question);
     look_up.looked_up(1);
     drop(look_up);
-    let refused = accounts.hold(&tenant, of_all(1)).await.err().unwrap();
+    let refused = shortage(&accounts, &tenant, of_all(1)).await;
     assert!(matches!(refused, Shortage::UsedUp { .. }), "{refused:?}");
     let (_rest, granted) = accounts.hold(&tenant, only_calls(99)).await.unwrap();
     assert_eq!(granted, only_calls(8));
     // What it does want may run out.
-    let refused = accounts.hold(&tenant, only_calls(1)).await.err().unwrap();
+    let refused = shortage(&accounts, &tenant, only_calls(1)).await;
     let again_in = Duration::from_secs(1);
     let what = "target calls";
     assert_eq!(refused, Shortage::SetAside { what, again_in });
@@ -190,11 +195,7 @@ async fn a_count_without_end_uses_an_account_up_and_overflows_nothing() {
     one.unanswered(&endless);
     two.unanswered(&endless);
     drop((one, two));
-    let refused = accounts
-        .hold(&tenant, Budget::default())
-        .await
-        .err()
-        .unwrap();
+    let refused = shortage(&accounts, &tenant, Budget::default()).await;
     assert!(
         matches!(refused, Shortage::UsedUp { what: "tokens", .. }),
         "{refused:?}"
@@ -210,7 +211,7 @@ async fn a_new_period_begins_with_a_full_account() {
     drop(hold);
     tokio::time::advance(Duration::from_secs(50)).await;
     assert_eq!(
-        accounts.hold(&tenant, asks(1)).await.err().unwrap(),
+        shortage(&accounts, &tenant, asks(1)).await,
         Shortage::UsedUp {
             what: "target calls",
             again_in: Duration::from_secs(10)
@@ -222,7 +223,7 @@ async fn a_new_period_begins_with_a_full_account() {
     // A question that began in the old period takes nothing from the new one, but what it has set aside
     // stays set aside until it ends.
     tokio::time::advance(Duration::from_secs(60)).await;
-    let refused = accounts.hold(&tenant, asks(5)).await.err().unwrap();
+    let refused = shortage(&accounts, &tenant, asks(5)).await;
     assert!(matches!(refused, Shortage::SetAside { .. }), "{refused:?}");
     held.unanswered(&due(2));
     drop(held);
@@ -257,14 +258,10 @@ async fn a_new_name_costs_the_same_however_many_there_are() {
     spend(&accounts, 0..TENANTS_MAX).await;
     assert_eq!(accounts.book.lock().sizes(), (TENANTS_MAX, TENANTS_MAX));
     // Nobody can have an account forgotten by making up names.
-    let refused = accounts
-        .hold(&named(TENANTS_MAX), asks(1))
-        .await
-        .err()
-        .unwrap();
+    let stranger = shortage(&accounts, &named(TENANTS_MAX), asks(1)).await;
     let again_in = Duration::from_secs(60);
-    assert_eq!(refused, Shortage::Strangers { again_in });
-    let refused = accounts.hold(&named(0), asks(1)).await.err().unwrap();
+    assert_eq!(stranger, Shortage::Strangers { again_in });
+    let refused = shortage(&accounts, &named(0), asks(1)).await;
     assert!(matches!(refused, Shortage::UsedUp { .. }), "{refused:?}");
     assert_eq!(accounts.book.lock().swept, 0, "no account was looked at");
 
@@ -393,7 +390,7 @@ proptest! {
             prop_assert_eq!(account.aside, Amounts::default());
             let told = |at: usize| {
                 let mine = paid.iter().filter(|(whose, period, _)| {
-                    (*whose, *period) == (who, account.counting())
+                    (*whose, *period) == (who, account.counting)
                 });
                 mine.fold(0_u64, |sum, (_, _, cost)| sum.saturating_add(cost[at]))
             };

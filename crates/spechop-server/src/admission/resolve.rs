@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use spechop_agent::{CallEnd, CallNote, Cost, Usage};
 use spechop_ports::{Call, Lane, RewriteRequest, Turn};
-use spechop_types::{BranchId, Chance, Price, Question, Stage, Tokens, with_causes};
+use spechop_types::{Chance, Price, Question, Stage, Tokens, with_causes};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -192,7 +192,7 @@ impl Rewriting {
             number: NUMBER,
             stage: Stage::Segment,
             lookup: None,
-            branch: BranchId(0),
+            branch: None,
             hop: 0,
             began: Duration::ZERO,
             ended: self.took(),

@@ -45,7 +45,7 @@ impl House {
 
     /// Audits for so long.
     async fn audit(&self, time: Duration) {
-        let _ = timeout(time, keep(&self.state)).await;
+        let _ = timeout(time, self.state.audits.keep(&self.state)).await;
     }
 
     fn counted(&self, line: &str) -> bool {
@@ -136,7 +136,7 @@ async fn under_load(toml: &str) -> (Duration, House) {
     };
     let took = tokio::select! {
         took = questions => took,
-        never = keep(&house.state) => match never {},
+        never = house.state.audits.keep(&house.state) => match never {},
     };
     (took, house)
 }
@@ -174,7 +174,7 @@ async fn an_audit_makes_room_at_once() {
     };
     let took = tokio::select! {
         took = later => took,
-        never = keep(&house.state) => match never {},
+        never = house.state.audits.keep(&house.state) => match never {},
     };
     assert_eq!(took, expected);
     assert!(house.counted("spechop_audits_total{result=\"load\"} 1"));
@@ -242,7 +242,7 @@ async fn an_audit_takes_no_place() {
     };
     tokio::select! {
         () = during => {}
-        never = keep(&house.state) => match never {},
+        never = house.state.audits.keep(&house.state) => match never {},
     }
 }
 
@@ -253,7 +253,7 @@ async fn an_audit_ends_with_whoever_keeps_it() {
     house.ask(1).await;
     let mut keeper = JoinSet::new();
     let state = Arc::clone(&house.state);
-    keeper.spawn(async move { keep(&state).await });
+    keeper.spawn(async move { state.audits.keep(&state).await });
     sleep(Duration::from_millis(200)).await;
     assert_eq!(house.ports.live(), 1);
     keeper.shutdown().await;

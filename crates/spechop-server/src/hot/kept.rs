@@ -10,18 +10,15 @@ use serde::{Deserialize, Serialize};
 use spechop_types::{Tenant, with_causes};
 
 use super::traffic::Traffic;
-use crate::state::{Persisted, Purpose, Useless, newest};
+use crate::state::{BYTES_MAX, ESCAPED, Persisted, Purpose, Useless, newest};
 
 const PURPOSE: Purpose = Purpose {
     content: "what answers came from",
     key: "speculator.traffic_file",
     format: 1,
-    bytes_max: 64 << 20,
 };
 /// What an entry takes beside the id of its passage: names of fields, a number, a tenant.
 const ENTRY_BYTES: usize = 160;
-/// What a byte of a text takes at most.
-const ESCAPED: usize = 6;
 
 /// How many verified answers of a tenant came from a passage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +88,7 @@ impl Persisted for Traffic {
 
     /// The last used counts, as many as the file has room for.
     fn kept(&self) -> Kept {
-        let mut room = usize::try_from(PURPOSE.bytes_max).unwrap_or(usize::MAX);
+        let mut room = BYTES_MAX;
         let size = |counted: &Counted| ESCAPED * counted.passage.len() + ENTRY_BYTES;
         Kept {
             format: PURPOSE.format,

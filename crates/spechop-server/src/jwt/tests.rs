@@ -1,8 +1,10 @@
 use std::fs;
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::*;
@@ -23,6 +25,17 @@ fn issuer() -> Issuer {
         leeway: Duration::from_secs(60),
         refresh: Duration::from_mins(10),
     }
+}
+
+/// An issuer whose keys are in this file. There is none yet.
+fn in_a_file() -> (TempDir, PathBuf, Issuer) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let issuer = Issuer {
+        keys: KeySource::File(path.clone()),
+        ..issuer()
+    };
+    (folder, path, issuer)
 }
 
 /// Tokens of this issuer, whose keys are these.
@@ -213,13 +226,8 @@ fn keys_stay_known_as_long_as_they_are_at_the_same_place() {
 #[test]
 fn a_file_of_keys_is_read_by_whoever_begins_anew() {
     let (keys, list) = made();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys.json");
+    let (_folder, path, issuer) = in_a_file();
     fs::write(&path, keys.to_string()).unwrap();
-    let issuer = Issuer {
-        keys: KeySource::File(path.clone()),
-        ..issuer()
-    };
     let before = Tokens::new(issuer.clone(), None);
     let after = || {
         let issuer = Issuer {
@@ -240,13 +248,8 @@ fn a_file_of_keys_is_read_by_whoever_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn whoever_begins_anew_does_not_put_the_next_look_off() {
     let (keys, list) = made();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys.json");
+    let (_folder, path, issuer) = in_a_file();
     fs::write(&path, keys.to_string()).unwrap();
-    let issuer = Issuer {
-        keys: KeySource::File(path.clone()),
-        ..issuer()
-    };
     let tokens = Tokens::new(issuer, None);
     let others = json!({ "keys": [keys["keys"][2]] });
     fs::write(&path, others.to_string()).unwrap();
@@ -261,12 +264,7 @@ async fn whoever_begins_anew_does_not_put_the_next_look_off() {
 #[tokio::test(start_paused = true)]
 async fn keys_that_cannot_be_read_are_looked_for_until_they_can() {
     let (keys, list) = made();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys.json");
-    let issuer = Issuer {
-        keys: KeySource::File(path.clone()),
-        ..issuer()
-    };
+    let (_folder, path, issuer) = in_a_file();
     let tokens = Tokens::new(issuer, None);
     let look = || timeout(Duration::from_secs(30), tokens.keep_fresh());
     assert!(look().await.is_err() && tokens.outage.is_on());

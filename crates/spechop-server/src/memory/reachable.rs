@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use spechop_ports::{Call, PortError, Remembered, SharedEntries, Version};
+use spechop_ports::{Call, PortError, Remembered, SharedEntries, Sparingly, Version};
 use spechop_types::{Owned, Tenant, with_causes};
 
 use crate::outage::Outage;
-use crate::sparingly::Sparingly;
 
 /// How long nobody is asked after a failure. Otherwise every guess would wait for a server that does not
 /// answer.

@@ -44,24 +44,24 @@ impl HopMetrics {
                 "Time of the stages of committed hops and of final segments, from launch to result",
                 || Histogram::new(STAGE_BUCKETS),
             ),
-            stalled: super::second(
+            stalled: super::seconds(
                 r,
                 "stall",
                 "Time in which answered questions waited for an observation with their next sub-question \
                  written and the hop before committed",
             ),
-            overlapped: super::second(
+            overlapped: super::seconds(
                 r,
                 "overlap",
                 "Time of the target calls of committed hops that passed beside other work",
             ),
-            hops: super::counters(r, "hops", "Committed hops by how they came about"),
-            guesses: super::counters(
+            hops: super::counter(r, "hops", "Committed hops by how they came about"),
+            guesses: super::counter(
                 r,
                 "guesses",
                 "Committed hops by who guessed them best, and whether that was right",
             ),
-            verdicts: super::counters(
+            verdicts: super::counter(
                 r,
                 "verdicts",
                 "Verdicts on guesses that were built upon, by whose guess it was and the rule that decided",

@@ -52,7 +52,7 @@ impl Questions {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let r = registry;
         Self {
-            questions: super::counters(r, "questions", "Questions by how they ended"),
+            questions: super::counter(r, "questions", "Questions by how they ended"),
             handed_over: super::counter(
                 r,
                 "handed_over",
@@ -62,7 +62,7 @@ impl Questions {
             seconds: super::histograms(r, "question", "Time of answered questions", || {
                 Histogram::new(BUCKETS)
             }),
-            followed: super::second(
+            followed: super::seconds(
                 r,
                 "followed",
                 "Time that the plans took which answers are of, other plans and given up answers left out",
@@ -79,7 +79,7 @@ impl Questions {
                 "The most branches that an answered question had alive at once",
                 WIDTHS,
             ),
-            branch_seconds: super::second(
+            branch_seconds: super::seconds(
                 r,
                 "branch",
                 "How long the branches of answered questions were alive, one after the other",

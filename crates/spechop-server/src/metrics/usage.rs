@@ -32,15 +32,15 @@ impl UsageMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let r = registry;
         let new = Self {
-            calls: super::counters(r, "calls", "Calls by stage, used or wasted"),
-            tokens: super::counters(r, "tokens", "Tokens by stage, used or wasted"),
+            calls: super::counter(r, "calls", "Calls by stage, used or wasted"),
+            tokens: super::counter(r, "tokens", "Tokens by stage, used or wasted"),
             call_seconds: super::seconds(r, "call", "Time of calls by stage, used or wasted"),
             activity_seconds: super::seconds(
                 r,
                 "activity",
                 "Time of calls by stage and by what it was spent on, used or wasted",
             ),
-            money: super::counters(
+            money: super::counter(
                 r,
                 "money_micros",
                 "Money by stage, used or wasted, in millionths of the currency of the prices",
@@ -60,8 +60,8 @@ impl UsageMetrics {
                 "foreseen",
                 "Look-ups of these that the planner then asked for",
             ),
-            hidden: super::second(r, "hidden", "Time that those had run by then"),
-            refused: super::counters(
+            hidden: super::seconds(r, "hidden", "Time that those had run by then"),
+            refused: super::counter(
                 r,
                 "refused",
                 "Work ahead of need that was not done, or not to its end, by stage and reason",

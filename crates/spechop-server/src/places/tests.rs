@@ -30,7 +30,7 @@ fn room(most: usize, of_one: usize, line_max: usize) -> Room {
 
 #[test]
 fn nobody_takes_the_places_of_all() {
-    let places = Places::new(Room::without_line(3, 2));
+    let places = Places::new(room(3, 2, 0));
     let [greedy, other] = tenants(["greedy", "other"]);
     let mut held: Vec<_> = (0..2).map(|_| places.take(&greedy).unwrap()).collect();
     assert_eq!(places.take(&greedy).unwrap_err(), NoPlace::TenantFull(2));
@@ -45,13 +45,13 @@ fn nobody_takes_the_places_of_all() {
 
 #[tokio::test]
 async fn fewer_places_evict_nobody_and_more_count_at_once() {
-    let places = Places::new(Room::without_line(2, 2));
+    let places = Places::new(room(2, 2, 0));
     let tenant = Tenant::default();
     let held: Vec<_> = (0..2).map(|_| places.take(&tenant).unwrap()).collect();
-    places.resize(Room::without_line(1, 1));
+    places.resize(room(1, 1, 0));
     assert_eq!(places.taken(), 2);
     assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::Full(1));
-    places.resize(Room::without_line(3, 3));
+    places.resize(room(3, 3, 0));
     let third = places.take(&tenant).unwrap();
     assert_eq!(places.take(&tenant).unwrap_err(), NoPlace::Full(3));
     let mut all_free = pin!(places.free());

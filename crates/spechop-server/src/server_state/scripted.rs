@@ -10,19 +10,22 @@ use crate::Bare;
 pub(crate) fn state(script: Script, toml: &str) -> (Arc<ServerState>, ScriptedPorts) {
     let config = config(toml);
     let ports = ScriptedPorts::new(script);
+    let toolbox = Toolbox::of(bare(&ports), &config);
+    (ServerState::new(config, toolbox, Phases::default()), ports)
+}
+
+pub(crate) fn bare(ports: &ScriptedPorts) -> Bare {
     let port = Arc::new(ports.clone());
-    let bare = Bare {
+    Bare {
         planner: port.clone(),
         drawing: Vec::new(),
         reader: port.clone(),
         retriever: port.clone(),
         speculators: [(SpeculatorKind::Llm, port as _)].into(),
-    };
-    let toolbox = Toolbox::of(bare, &config);
-    (ServerState::new(config, toolbox, Phases::default()), ports)
+    }
 }
 
-fn config(toml: &str) -> Config {
+pub(crate) fn config(toml: &str) -> Config {
     let home = tempfile::tempdir().unwrap();
     let env: Env = [fill_home(home.path())].into_iter().collect();
     let style = ["generator.style", "--set", "tagged"].map(str::to_owned);

@@ -196,7 +196,7 @@ struct Telling<'a> {
 }
 
 /// A span as far as all kinds have the same.
-struct Draft<'a> {
+struct SpanParts<'a> {
     context: &'a TraceContext,
     parent: Option<&'a TraceContext>,
     name: &'static str,
@@ -222,7 +222,7 @@ impl Telling<'_> {
                 true => Fate::Committed,
                 false => Fate::Unused,
             };
-            to.push(self.span(Draft {
+            to.push(self.span(SpanParts {
                 context: &self.hop(number),
                 parent: Some(&self.story.context),
                 name: "hop",
@@ -250,7 +250,7 @@ impl Telling<'_> {
             attributes.push(Key::LeftOut.number(story.notes.left_out));
         }
         let was_answered = story.outcome == Outcome::Answered;
-        let mut span = self.span(Draft {
+        let mut span = self.span(SpanParts {
             context: &story.context,
             parent: story.parent.as_ref(),
             name: "question",
@@ -284,7 +284,7 @@ impl Telling<'_> {
                 let call = self.target_of(taken.lookup)?;
                 Some(self.link(&self.story.context.child(call.number), taken.origin))
             });
-        self.span(Draft {
+        self.span(SpanParts {
             context: &self.branch_context(id),
             parent: Some(&self.hop(branch.hop)),
             name: "branch",
@@ -304,7 +304,7 @@ impl Telling<'_> {
             }
         };
         let (attributes, wrong) = of_call(call, fate);
-        self.span(Draft {
+        self.span(SpanParts {
             context: &self.story.context.child(call.number),
             parent: Some(&self.story.context),
             name: "rewriting",
@@ -319,16 +319,16 @@ impl Telling<'_> {
     fn call(&self, call: &CallNote) -> Span {
         let (mut attributes, wrong) = of_call(call, self.fate_of(call));
         attributes.push(Key::Hop.number(call.hop));
-        attributes.push(Key::Branch.number(call.branch.0));
+        attributes.extend(call.branch.map(|branch| Key::Branch.number(branch.0)));
         let taken_over = self.story.notes.taken_over.iter();
         let links = taken_over
             .filter(|taken| call.stage == Stage::Target && call.lookup == Some(taken.lookup))
             .map(|taken| self.link(&self.branch_context(taken.branch), taken.origin));
-        let parent = match self.story.marks.branches.contains_key(&call.branch) {
-            true => self.branch_context(call.branch),
-            false => self.story.context.clone(),
+        let parent = match self.told(call) {
+            Some((id, _)) => self.branch_context(id),
+            None => self.story.context.clone(),
         };
-        self.span(Draft {
+        self.span(SpanParts {
             context: &self.story.context.child(call.number),
             parent: Some(&parent),
             name: call.stage.as_str(),
@@ -357,16 +357,16 @@ impl Telling<'_> {
     }
 
     fn fate_of(&self, call: &CallNote) -> Fate {
-        if call.end == CallEnd::Dropped && self.is_rolled_back(call.branch) {
-            return Fate::RolledBack;
-        }
-        if call.end != CallEnd::Done {
-            return Fate::Unused;
-        }
-        let unless_used = match self.is_rolled_back(call.branch) {
-            true => Fate::RolledBack,
-            false => Fate::Unused,
+        let branch = self.told(call);
+        let unless_used = match branch {
+            Some((_, branch)) if branch.was_rolled_back => Fate::RolledBack,
+            Some(_) | None => Fate::Unused,
         };
+        match call.end {
+            CallEnd::Done => {}
+            CallEnd::Dropped => return unless_used,
+            CallEnd::Failed | CallEnd::TimedOut | CallEnd::Refused(_) => return Fate::Unused,
+        }
         let committed = |lookup| {
             let mut all = self.story.notes.committed.iter();
             all.find(|committed| committed.lookup == lookup)
@@ -376,8 +376,8 @@ impl Telling<'_> {
             false => Fate::Committed,
         };
         match (call.stage, call.lookup) {
-            (Stage::Segment, _) => match self.story.marks.branches.get(&call.branch) {
-                Some(branch) => self.fate(call.branch, branch),
+            (Stage::Segment, _) => match branch {
+                Some((id, branch)) => self.fate(id, branch),
                 None => Fate::Unused,
             },
             (Stage::Target, Some(lookup)) => match committed(lookup) {
@@ -397,9 +397,10 @@ impl Telling<'_> {
         }
     }
 
-    fn is_rolled_back(&self, branch: BranchId) -> bool {
-        let branch = self.story.marks.branches.get(&branch);
-        branch.is_some_and(|branch| branch.was_rolled_back)
+    /// The branch of a call, if it has a span.
+    fn told(&self, call: &CallNote) -> Option<(BranchId, &Branch)> {
+        let id = call.branch?;
+        Some((id, self.story.marks.branches.get(&id)?))
     }
 
     fn origin(&self, lookup: LookupId) -> Option<Origin> {
@@ -438,27 +439,27 @@ impl Telling<'_> {
         }
     }
 
-    fn span(&self, draft: Draft<'_>) -> Span {
+    fn span(&self, parts: SpanParts<'_>) -> Span {
         let at = |since: Duration| {
             let at = self.story.began + since;
             let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
         };
         let context = &self.story.context;
-        let parent = draft.parent.map(|parent| parent.span_id().to_bytes());
+        let parent = parts.parent.map(|parent| parent.span_id().to_bytes());
         Span {
             trace_id: context.trace_id().to_bytes().to_vec(),
-            span_id: draft.context.span_id().to_bytes().to_vec(),
+            span_id: parts.context.span_id().to_bytes().to_vec(),
             trace_state: context.state().to_owned(),
             parent_span_id: parent.map(Vec::from).unwrap_or_default(),
             flags: 1 | PARENT_IS_KNOWN,
-            name: draft.name.to_owned(),
+            name: parts.name.to_owned(),
             kind: SpanKind::Internal.into(),
-            start_time_unix_nano: at(draft.began),
-            end_time_unix_nano: at(draft.ended.max(draft.began)),
-            attributes: draft.attributes,
-            links: draft.links,
-            status: draft.wrong.map(|wrong| Status {
+            start_time_unix_nano: at(parts.began),
+            end_time_unix_nano: at(parts.ended.max(parts.began)),
+            attributes: parts.attributes,
+            links: parts.links,
+            status: parts.wrong.map(|wrong| Status {
                 message: wrong.to_owned(),
                 code: StatusCode::Error.into(),
             }),

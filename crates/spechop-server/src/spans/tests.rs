@@ -1,5 +1,6 @@
 //! Whole questions, played in paused time, as spans.
 
+mod plans;
 mod sampling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +133,7 @@ fn rewriting(took: Duration) -> CallNote {
         number: 0,
         stage: Stage::Segment,
         lookup: None,
-        branch: BranchId(0),
+        branch: None,
         hop: 0,
         began: Duration::ZERO,
         ended: took,
@@ -238,6 +239,8 @@ fn check(spans: &[Span]) {
         let expected = match &*span.name {
             "hop" | "rewriting" => "question",
             "branch" => "hop",
+            // Of a plan that is not told.
+            _ if text(span, Key::Branch).is_empty() => "question",
             _ => "branch",
         };
         assert_eq!(parent.name, expected);

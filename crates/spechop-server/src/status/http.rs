@@ -116,10 +116,7 @@ impl From<AdminError> for HttpError {
 impl From<JsonError> for AskError {
     fn from(error: JsonError) -> Self {
         match error {
-            JsonError::NotJson(problem) => Self::Invalid(vec![FieldViolation::new(
-                "body",
-                format!("is not JSON: {problem}"),
-            )]),
+            JsonError::NotJson(problem) => Self::wrong("body", format!("is not JSON: {problem}")),
             JsonError::Wrong(wrong) => {
                 let violation = |wrong: spechop_proto::json::WrongField| {
                     let whole = wrong.field.is_empty();

@@ -154,6 +154,45 @@ fn whoever_may_not_spend_hears_when_to_come_back() {
     }
 }
 
+/// One may have that for its name.
+#[test]
+fn the_tenant_without_a_name_is_not_taken_for_one_that_is_called_default() {
+    let again_in = Duration::from_secs(9);
+    let errors = |tenant: &Tenant| {
+        let tenant = || tenant.clone();
+        let what = "tokens";
+        let short = [
+            Shortage::UsedUp { what, again_in },
+            Shortage::SetAside { what, again_in },
+            Shortage::Strangers { again_in },
+        ];
+        let short = short.map(|shortage| AskError::Overdrawn {
+            tenant: tenant(),
+            shortage,
+        });
+        let busy = AskError::TenantBusy {
+            tenant: tenant(),
+            most: 2,
+            wait: InVain::NoLine,
+        };
+        let find = FindError::Short {
+            tenant: tenant(),
+            left: 1,
+            look_ups: 2,
+            again_in,
+        };
+        let mut told: Vec<_> = short.iter().map(ToString::to_string).collect();
+        told.extend([busy.to_string(), find.to_string()]);
+        told
+    };
+    let nameless = errors(&Tenant::default());
+    let named = errors(&Tenant::new("default").unwrap());
+    for (nameless, named) in nameless.iter().zip(&named) {
+        assert!(nameless.contains("the tenant without a name"), "{nameless}");
+        assert!(named.contains("tenant default"), "{named}");
+    }
+}
+
 #[test]
 fn operators_hear_why_and_which_field() {
     let offered = "hot, none".to_owned();

@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_config::{
-    Config, DraftedBy, LexicalWeight, Model, PASSAGES_MAX, SpeculatorKind, Style,
+    Config, DraftedBy, Engine, LexicalWeight, Model, PASSAGES_MAX, SpeculatorKind, Style,
 };
-use spechop_llm::{LlmDraftWriter, ReadLimits};
+use spechop_llm::{LlmDraftWriter, ReadLimits, StepPlanner, Tools};
 use spechop_ports::{
     DraftWriter, Encoder, Fallback, Planner, Reader, RecentQueries, Retriever, Speculator, Vitals,
 };
@@ -23,6 +23,7 @@ use crate::drafts::GuardedWriter;
 use crate::encoders;
 use crate::hot::HotSubset;
 use crate::readiness::role;
+use crate::tool_cache::ToolCache;
 use crate::web;
 
 /// What a guess may say: 16 tokens, as the paper lets a cached subset say, and two tags of three.
@@ -34,6 +35,7 @@ const PLANS_DRAWN: u32 = 4;
 /// What every part is opened with.
 pub(super) struct Opening<'a> {
     config: &'a Config,
+    tool_cache: Option<Arc<ToolCache>>,
     pub(super) encoder: Arc<dyn Encoder>,
     pub(super) backends: Backends,
     pub(super) vitals: Vitals,
@@ -74,7 +76,10 @@ pub(super) struct Guessing {
 }
 
 impl<'a> Opening<'a> {
-    pub(super) fn new(config: &'a Config) -> Result<Self, OpenError> {
+    pub(super) fn new(
+        config: &'a Config,
+        tool_cache: Option<Arc<ToolCache>>,
+    ) -> Result<Self, OpenError> {
         let vitals = Vitals::default();
         let mut backends = Backends::new(config);
         let mut encoder =
@@ -84,6 +89,7 @@ impl<'a> Opening<'a> {
         }
         Ok(Self {
             config,
+            tool_cache,
             encoder,
             backends,
             vitals,
@@ -151,7 +157,7 @@ impl<'a> Opening<'a> {
         let config = self.config;
         let generator = Voice::open(
             "generator",
-            &config.generator,
+            &asking(&config.generator, self.tool_cache.as_ref()),
             self.backends.generator(),
             &self.vitals.of(role::GENERATOR),
         )?;
@@ -203,12 +209,13 @@ impl<'a> Opening<'a> {
             any_form: None,
         };
         if let Some(model) = fallback {
-            let backend = self.backends.fallback(model);
+            let model = asking(model, self.tool_cache.as_ref());
+            let backend = self.backends.fallback(&model);
             let vitals = self.vitals.of(role::FALLBACK);
-            let second = Voice::open("fallback", model, backend, &vitals)?;
+            let second = Voice::open("fallback", &model, backend, &vitals)?;
             let plans = second.planner(&self.backends, true);
             answering.planner = Arc::new(Fallback::new(answering.planner, Arc::clone(&plans)));
-            if reads_too(model) {
+            if reads_too(&model) {
                 let reads = ReadBy::Voice(second).reader(&self.backends, target, read_limits());
                 answering.reader = Arc::new(Fallback::new(answering.reader, Arc::clone(&reads)));
                 answering.any_form = Some((plans, reads));
@@ -299,6 +306,19 @@ impl Models {
         };
         reads.reader(backends, guess, hasty)
     }
+}
+
+/// The same model. If it plans in steps in this process, it asks for what clients have left as soon as it has
+/// written a sub-question. What any other model reads next does not continue what it has written.
+pub(super) fn asking(model: &Model, tool_cache: Option<&Arc<ToolCache>>) -> Model {
+    let mut model = model.clone();
+    if let (Engine::Local(options), Style::Steps) = (&mut model.engine, model.style) {
+        options.tools = tool_cache.cloned().map(|outputs| Tools {
+            outputs,
+            asked: StepPlanner::asked,
+        });
+    }
+    model
 }
 
 fn read_limits() -> ReadLimits {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use spechop_agent::{Agent, Settings};
-use spechop_config::{Engine, Env, Written};
+use spechop_config::Engine;
 use spechop_ports::{Call, GuessRequest, Lane, PortError, TextKind};
 use spechop_sched::Millicores;
 use spechop_speculate::IndexGuesser;
@@ -19,34 +19,14 @@ use super::*;
 use crate::backends::Backends;
 use crate::cores;
 use crate::metrics::Metrics;
+use crate::server_state::scripted;
 use crate::tuning::Tunings;
 
 /// A configuration with this policy; nothing that it names is ever opened.
 fn config(policy: &str) -> Config {
-    let home = tempfile::tempdir().unwrap();
-    let models = [
-        "models/e5-small-v2-int8",
-        "models/onnxruntime/libonnxruntime.so",
-        "indexes/default",
-        "models/model.gguf",
-    ];
-    for file in models {
-        fs::create_dir_all(home.path().join(file)).unwrap();
-    }
-    let policy_file = home.path().join("policy.toml");
-    fs::write(&policy_file, policy).unwrap();
-    let generator = home.path().join("models/model.gguf");
-    let file = format!(
-        "[scheduler]\npolicy = {policy_file:?}\n[generator]\nstyle = \"tagged\"\nfile = {generator:?}"
-    );
-    let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-        .into_iter()
-        .collect();
-    let written = Written {
-        file: Some(("c.toml".into(), file)),
-        flags: Vec::new(),
-    };
-    Config::read(written, &env).unwrap()
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), policy).unwrap();
+    scripted::config(&format!("[scheduler]\npolicy = {:?}", file.path()))
 }
 
 /// A policy of four grades.
@@ -158,7 +138,7 @@ async fn what_computes_here_takes_cores_and_what_waits_takes_none() {
         seed: 1,
     });
     assert_eq!(taken(&config).await, Some([2000, 0, 3000, 0, 1000]));
-    let endpoint = spechop_llm::Endpoint::new("http://127.0.0.1:1/v1", "m");
+    let endpoint = spechop_llm::ChatEndpoint::new("http://127.0.0.1:1/v1", "m");
     config.generator.engine = Engine::OpenAi(endpoint);
     assert_eq!(taken(&config).await, Some([0, 0, 3000, 0, 1000]));
     // Of ports that are given nobody knows where they compute.
@@ -268,14 +248,7 @@ async fn the_metrics_say_how_many_cores_are_taken() {
 
 /// Ports of which nobody will hear anything.
 fn bare() -> Bare {
-    let script = Arc::new(ScriptedPorts::new(Script::instant(1)));
-    Bare {
-        planner: script.clone(),
-        drawing: Vec::new(),
-        reader: script.clone(),
-        retriever: script,
-        speculators: BTreeMap::new(),
-    }
+    scripted::bare(&ScriptedPorts::new(Script::instant(1)))
 }
 
 /// `auto` feels what is needed by others: all cores at work, or a queue at an endpoint.
@@ -284,7 +257,7 @@ async fn auto_falls_to_one_while_the_machine_is_full_and_comes_back() {
     let mut config = config(&policy("full", "full", "full", "full"));
     config.scheduler.cores = Some(Millicores::ONE);
     config.scheduler.generator.capacity = NonZeroUsize::MIN;
-    let endpoint = spechop_llm::Endpoint::new("http://127.0.0.1:1/v1", "m");
+    let endpoint = spechop_llm::ChatEndpoint::new("http://127.0.0.1:1/v1", "m");
     for engine in [
         config.generator.engine.clone(),
         Engine::OpenAi(endpoint.clone()),
@@ -391,11 +364,8 @@ async fn no_look_up_retrieves_ahead_of_a_reading_that_is_denied() {
             warmed: Mutex::default(),
         });
         let bare = Bare {
-            planner: Arc::new(script.clone()),
-            drawing: Vec::new(),
-            reader: Arc::new(script.clone()),
             retriever: Arc::clone(&noting) as Arc<dyn Retriever>,
-            speculators: BTreeMap::from([(SpeculatorKind::Llm, Arc::new(script.clone()) as _)]),
+            ..scripted::bare(&script)
         };
         let policy = policy("full", retriever, reader, "full");
         let toolbox = Toolbox::of(bare, &config(&policy));
@@ -408,4 +378,20 @@ async fn no_look_up_retrieves_ahead_of_a_reading_that_is_denied() {
         assert_eq!(ahead(&noting.retrieved), retrieves, "{policy}");
         assert_eq!(ahead(&noting.warmed), warms, "{policy}");
     }
+}
+
+/// What it reads next continues what it has written, and of no other model is that so.
+#[test]
+fn a_planner_in_steps_asks_for_what_clients_have_left() {
+    let mut model = config(&policy("full", "full", "full", "full")).generator;
+    let left = ToolCache::open(8);
+    let asks = |model: &spechop_config::Model, left: Option<&Arc<ToolCache>>| {
+        let Engine::Local(options) = opening::asking(model, left).engine else {
+            panic!("it is in this process");
+        };
+        options.tools.is_some()
+    };
+    assert!(!asks(&model, left.as_ref()));
+    model.style = spechop_config::Style::Steps;
+    assert!(asks(&model, left.as_ref()) && !asks(&model, None));
 }

@@ -10,6 +10,7 @@ use futures::Stream;
 use futures::stream::unfold;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
+use spechop_ports::Sparingly;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -18,7 +19,6 @@ use super::Limits;
 use super::counts::{Closed, Counts};
 use super::line::{Hoard, Line, LineHandle};
 use super::roster::{Entry, LineId, Roster};
-use crate::sparingly::Sparingly;
 
 /// How long to wait if the system has no file descriptor left: someone has to hang up first.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -160,10 +160,11 @@ impl Lines {
             let long_ago = Instant::now().checked_sub(stall_max);
             let lines: Vec<_> = self.shared.book.lock().handles.values().cloned().collect();
             for line in lines {
-                if line
+                let is_stalled = line
                     .unread_since()
-                    .is_some_and(|since| Some(since) < long_ago)
-                {
+                    .is_some_and(|since| Some(since) < long_ago);
+                // One that was hung up on is still here until its last task is gone.
+                if is_stalled && !line.is_hung_up() {
                     self.shared.counts.closed(Closed::Stalled);
                     line.hang_up();
                 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use spechop_types::Tenant;
 
+use crate::caller::named;
+
 /// Why a request is refused for the sake of who sends it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
@@ -50,14 +52,6 @@ pub(crate) enum AccessError {
     /// The key has sent too many requests.
     #[error("too many requests come with the API key {key}; try again in {:.3} s", again_in.as_secs_f64())]
     KeyTooFast { key: String, again_in: Duration },
-}
-
-/// The default tenant has no name.
-fn named(tenant: &Tenant) -> String {
-    match tenant.as_str() {
-        "" => "the tenant without a name".to_owned(),
-        name => format!("tenant {name}"),
-    }
 }
 
 impl AccessError {

@@ -34,15 +34,23 @@ const REST_BYTES_MAX: u64 = 16 << 20;
 /// An answer is handed over in parts of so many bytes: what waits for a reader is known by the part.
 const PART_BYTES: usize = 16 << 10;
 
+/// Refuses a body that says of itself that it has more bytes than a message may have. A client that waits until
+/// its body is asked for need not send it then.
+pub(super) fn may_fit(body: &Body, bytes_max: usize) -> Result<(), TransportError> {
+    match body.size_hint().lower() > (bytes_max + FRAME_BYTES) as u64 {
+        true => Err(TransportError::TooLong { most: bytes_max }),
+        false => Ok(()),
+    }
+}
+
 /// Waits for a whole request: the one message of a unary or server-streaming call. It has at most
-/// `bytes_max` bytes, or as many as the limits say. `held` is what [`hold`] has set aside for it.
+/// `bytes_max` bytes. `held` is what [`hold`] has set aside for it.
 pub(super) async fn receive(
     mut held: Held,
     body: &mut Body,
     limits: &Limits,
-    bytes_max: Option<usize>,
+    bytes_max: usize,
 ) -> Result<Bytes, TransportError> {
-    let bytes_max = bytes_max.unwrap_or(limits.message_bytes_max);
     let limit = limits.message_time;
     let message = collect(body, &mut held, bytes_max);
     let late = |_| TransportError::Late { limit };
@@ -89,10 +97,6 @@ async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>
 }
 
 async fn collect(body: &mut Body, held: &mut Held, most: usize) -> Result<Bytes, TransportError> {
-    // A client that waits until its body is asked for need not send it.
-    if body.size_hint().lower() > (most + FRAME_BYTES) as u64 {
-        return Err(TransportError::TooLong { most });
-    }
     let mut whole = Bytes::new();
     let mut joined = Vec::new();
     while let Some(frame) = next_frame(body).await {

@@ -17,7 +17,7 @@ use spechop_types::with_causes;
 
 use super::accept::Lines;
 use super::access::{self, Access};
-use super::body::{Answer, Talk, drain, hold, receive};
+use super::body::{Answer, Talk, drain, hold, may_fit, receive};
 use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
@@ -99,6 +99,7 @@ impl Guard {
         let limits = self.lines.limits();
         let door = self.check(parts)?;
         let bytes_max = door.and_then(|door| door.bytes_max);
+        let bytes_max = bytes_max.unwrap_or(limits.message_bytes_max);
         let path = parts.uri.path();
         let role = door.map_or_else(|| access::role_of_service(path), |door| door.role);
         let is_rate_limited = door.map_or_else(
@@ -120,6 +121,9 @@ impl Guard {
         *body = if parts.uri.path().starts_with(TALKS) {
             Body::new(Talk::new(held, mem::take(body), limits)?)
         } else {
+            may_fit(body, bytes_max)?;
+            // Whoever waits until the body is asked for hears that now, and sends it.
+            parts.headers.remove(EXPECT);
             Body::from(receive(held, body, limits, bytes_max).await?)
         };
         Ok(())

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::accept::Lines;
 use super::counts::Closed;
 use super::roster::LineId;
-use crate::bucket::Bucket;
+use crate::gcra::Gcra;
 
 /// A connection as the server reads and writes it. Dropping it is what ends it.
 pub(super) struct Line {
@@ -45,9 +45,9 @@ struct Shared {
     /// Bytes that it holds, by [`Hoard`].
     held: [AtomicUsize; 2],
     /// When the next request may be taken up, if they come too fast.
-    requests: Mutex<Bucket>,
+    requests: Mutex<Gcra>,
     /// When the next wrong key is answered, if they come too fast.
-    wrong_keys: Mutex<Bucket>,
+    wrong_keys: Mutex<Gcra>,
     unread: Mutex<Unread>,
 }
 
@@ -259,7 +259,7 @@ impl LineHandle {
     }
 }
 
-async fn turn(bucket: &Mutex<Bucket>, interval: Duration, burst: u32) {
+async fn turn(bucket: &Mutex<Gcra>, interval: Duration, burst: u32) {
     let now = Instant::now();
     let turn = {
         let mut bucket = bucket.lock();

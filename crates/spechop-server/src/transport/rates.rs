@@ -9,7 +9,7 @@ use spechop_config::api_keys::RequestRate;
 use spechop_types::Tenant;
 use tokio::time::Instant;
 
-use crate::bucket::Bucket;
+use crate::gcra::Gcra;
 
 /// Tenants with a bucket of their own. If there are more at the same time, the others share one.
 const TENANTS_MAX: usize = 10_000;
@@ -25,9 +25,9 @@ pub(super) struct Tenants {
 
 #[derive(Default)]
 struct Book {
-    buckets: HashMap<Tenant, Bucket>,
+    buckets: HashMap<Tenant, Gcra>,
     /// Of tenants for whom there is no room.
-    others: Bucket,
+    others: Gcra,
     swept: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Tenants {
         if book.buckets.len() >= TENANTS_MAX {
             return book.others.take(now, interval, burst);
         }
-        let mut bucket = Bucket::default();
+        let mut bucket = Gcra::default();
         let taken = bucket.take(now, interval, burst);
         book.buckets.insert(tenant.clone(), bucket);
         taken

@@ -17,8 +17,6 @@ use crate::state::{Purpose, newest};
 /// Changes whenever an older program would misread a new file, or the other way round.
 /// 2: what was learnt is each tenant's own.
 const FORMAT: u64 = 2;
-/// Longer files are not ours: all that is kept takes less, as a test computes.
-pub(super) const BYTES_MAX: u64 = 64 << 20;
 /// Most hops of all questions that are kept; a hop is up to 450 bytes. Of each earlier hop that a hop
 /// depends on there is a number, which counts as much.
 pub(super) const HOPS_KEPT: usize = 60_000;
@@ -28,7 +26,6 @@ pub(super) const PURPOSE: Purpose = Purpose {
     content: "what was learnt",
     key: "tuning.state",
     format: FORMAT,
-    bytes_max: BYTES_MAX,
 };
 
 /// Everything in the file.

@@ -69,6 +69,14 @@ impl Home {
         let keeper = Keeper::open(&config, &tunings).await;
         (tunings, keeper)
     }
+
+    /// Starts one that learns so much and keeps it.
+    async fn taught(&self, toml: &str, count: u32) -> (Arc<Tunings>, Keeper) {
+        let (tunings, keeper) = self.start(toml).await;
+        teach(&tunings, count);
+        keeper.save().await;
+        (tunings, keeper)
+    }
 }
 
 fn llm(tenant: &str) -> TuningOf {
@@ -147,9 +155,7 @@ fn hops(tunings: &Tunings) -> Vec<u64> {
 #[tokio::test]
 async fn what_was_learnt_is_known_after_a_restart() {
     let home = Home::new();
-    let (before, keeper) = home.start("").await;
-    teach(&before, 40);
-    keeper.save().await;
+    let (before, _) = home.taught("", 40).await;
     let mode = fs::metadata(home.state()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "nobody else's business");
 
@@ -167,9 +173,7 @@ async fn what_was_learnt_is_known_after_a_restart() {
 #[tokio::test]
 async fn another_history_or_half_life_takes_up_what_fits() {
     let home = Home::new();
-    let (before, keeper) = home.start("").await;
-    teach(&before, 40);
-    keeper.save().await;
+    home.taught("", 40).await;
     let (after, _) = home.start("[tuning]\nhistory = 5\nhalf_life = 10.0").await;
     assert_eq!(after.history(&llm("")).len(), 5);
     assert_eq!(hops(&after), [80]);
@@ -178,9 +182,7 @@ async fn another_history_or_half_life_takes_up_what_fits() {
 #[tokio::test]
 async fn what_others_have_taught_is_not_taken_over() {
     let home = Home::new();
-    let (before, keeper) = home.start("").await;
-    teach(&before, 40);
-    keeper.save().await;
+    home.taught("", 40).await;
     let other = home.path("other").display().to_string();
     let openai = "kind = \"openai\"\nbase_url = \"http://h/v1\"\nmodel = \"m\"";
     for toml in [
@@ -210,9 +212,7 @@ async fn the_web_is_another_one_if_others_search_it() {
     let home = Home::new();
     let web =
         |provider: &str| format!("[target]\nkind = \"web\"\n[web]\nproviders = [{provider:?}]");
-    let (wiki, keeper) = home.start(&web("mediawiki")).await;
-    teach(&wiki, 1);
-    keeper.save().await;
+    home.taught(&web("mediawiki"), 1).await;
     assert!(!hops(&home.start(&web("mediawiki")).await.0).is_empty());
     assert!(hops(&home.start(&web("duckduckgo")).await.0).is_empty());
 }
@@ -220,9 +220,7 @@ async fn the_web_is_another_one_if_others_search_it() {
 #[tokio::test]
 async fn no_file_is_kept_where_none_is_wanted() {
     let home = Home::new();
-    let (tunings, keeper) = home.start("[tuning]\nstate = \"none\"").await;
-    teach(&tunings, 1);
-    keeper.save().await;
+    home.taught("[tuning]\nstate = \"none\"", 1).await;
     assert!(!home.state().exists());
 }
 
@@ -251,9 +249,7 @@ async fn it_is_written_once_a_minute_if_anything_was_learnt() {
 #[tokio::test]
 async fn a_file_that_is_of_no_use_is_put_aside_and_learning_begins_anew() {
     let home = Home::new();
-    let (tunings, keeper) = home.start("").await;
-    teach(&tunings, 10);
-    keeper.save().await;
+    home.taught("", 10).await;
     let whole = fs::read_to_string(home.state()).unwrap();
     let aside = home.path("tuning.json.damaged");
     for (damage, reason) in [
@@ -292,9 +288,7 @@ async fn what_is_not_a_file_is_left_alone() {
     fs::create_dir(home.state()).unwrap();
     let read = PURPOSE.read::<Kept>(&home.state());
     assert!(matches!(read, Err(Useless::NotAFile)));
-    let (tunings, keeper) = home.start("").await;
-    teach(&tunings, 1);
-    keeper.save().await;
+    home.taught("", 1).await;
     assert!(home.state().is_dir());
     assert!(!home.path("tuning.json.damaged").exists());
     let device = "[tuning]\nstate = \"/dev/null\"";
@@ -305,9 +299,7 @@ async fn what_is_not_a_file_is_left_alone() {
 #[tokio::test]
 async fn what_cannot_be_written_leaves_the_old_file() {
     let home = Home::new();
-    let (tunings, keeper) = home.start("").await;
-    teach(&tunings, 1);
-    keeper.save().await;
+    let (tunings, keeper) = home.taught("", 1).await;
     let old = fs::read(home.state()).unwrap();
     // Nobody, not even root, writes into a folder.
     fs::create_dir(home.path("tuning.json.new")).unwrap();
@@ -322,9 +314,7 @@ async fn what_cannot_be_written_leaves_the_old_file() {
 #[tokio::test]
 async fn every_bit_counts() {
     let home = Home::new();
-    let (tunings, keeper) = home.start("").await;
-    teach(&tunings, 1);
-    keeper.save().await;
+    home.taught("", 1).await;
     let whole = fs::read(home.state()).unwrap();
     let json = |kept: Kept| serde_json::to_string(&kept).unwrap();
     let right = json(PURPOSE.parse(&whole).unwrap());
@@ -347,9 +337,7 @@ async fn every_bit_counts() {
 /// file is put aside.
 async fn sweep(seeds: std::ops::Range<u64>) {
     let home = Home::new();
-    let (whole, keeper) = home.start("").await;
-    teach(&whole, 5);
-    keeper.save().await;
+    let (whole, _) = home.taught("", 5).await;
     let (right, anew) = (
         known(&whole),
         known(&home.start("[tuning]\nstate = \"none\"").await.0),

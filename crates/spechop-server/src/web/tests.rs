@@ -6,18 +6,20 @@ use std::pin::pin;
 use async_trait::async_trait;
 use futures::future::{Either, join, join_all, select};
 use parking_lot::Mutex;
-use serde_json::json;
 use spechop_config::Config;
 use spechop_ports::{Call, Lane, SearchFailure, SearchResult, Wishes};
 use spechop_sched::Backend;
 use spechop_testkit::{Script, TextVectors};
 use spechop_types::{Chance, ProviderChange, Tenant};
 use tokio::time::Instant;
-use wiremock::matchers::any;
-use wiremock::{Mock, MockServer, ResponseTemplate};
+use wiremock::{MockServer, ResponseTemplate};
 
+use self::sites::{asked, saying, wiki};
 use super::*;
 use crate::server_state::scripted::state;
+
+#[path = "../../tests/support/sites.rs"]
+mod sites;
 
 const WEB: &str = "[target]\nkind = \"web\"\n";
 
@@ -38,24 +40,6 @@ fn open(lines: &str) -> (Arc<dyn Retriever>, Vec<Backend>) {
     (retriever, backends.opened().0)
 }
 
-async fn saying(answer: ResponseTemplate) -> MockServer {
-    let server = MockServer::start().await;
-    let anything = Mock::given(any()).respond_with(answer);
-    anything.mount(&server).await;
-    server
-}
-
-/// A wiki of one article.
-async fn wiki() -> MockServer {
-    let article = json!({
-        "title": "Ouse",
-        "fullurl": "http://wiki.example/Ouse",
-        "extract": "The Ouse is a river of many bridges.",
-    });
-    let found = json!({ "batchcomplete": true, "query": { "pages": [article] } });
-    saying(ResponseTemplate::new(200).set_body_json(found)).await
-}
-
 /// Look-ups in this wiki alone, several at once.
 fn open_wiki(wiki: &MockServer) -> Arc<dyn Retriever> {
     let url = wiki.uri();
@@ -64,10 +48,6 @@ fn open_wiki(wiki: &MockServer) -> Arc<dyn Retriever> {
          [scheduler.mediawiki]\ncapacity = 4"
     );
     open(&lines).0
-}
-
-async fn asked(server: &MockServer) -> usize {
-    server.received_requests().await.unwrap().len()
 }
 
 fn needed() -> Call {

@@ -28,6 +28,7 @@ after(() => browser?.close());
 /// A page in a context of its own. Whatever it complains about fails the test, a refusal of its policy included.
 export async function page(options = {}, at = url) {
   const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
+  context.setDefaultTimeout(PATIENCE.timeout);
   const page = await context.newPage();
   page.complaints = [];
   page.on('console', (message) => message.type() === 'error' && page.complaints.push(message.text()));

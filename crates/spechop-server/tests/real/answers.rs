@@ -20,6 +20,7 @@ use spechop_proto::{
 use spechop_server::{App, Gauges, ServeError};
 use spechop_testkit::assets;
 use spechop_testkit::llama_server::{KEY, LlamaServer};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -31,14 +32,8 @@ fn dataset(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// The questions of the demo and their answers, and the titles of the passages that the data set
-/// gives with them.
-pub(super) fn questions() -> (Vec<(String, String)>, BTreeSet<String>) {
-    let file = File::open(dataset("demo_questions.jsonl")).unwrap();
-    read(file, usize::MAX)
-}
-
-/// The same of the first questions of the data set.
+/// The first questions of the data set and their answers, and the titles of the passages that it gives
+/// with them.
 pub(super) fn first_questions(most: usize) -> (Vec<(String, String)>, BTreeSet<String>) {
     let file = File::open(dataset("questions.jsonl.gz")).unwrap();
     read(GzDecoder::new(file), most)
@@ -140,6 +135,15 @@ pub(super) async fn prepare(dir: &Path, titles: &BTreeSet<String>) -> (String, B
     (toml, ids)
 }
 
+/// A folder in which that is done for the questions of the demo, and these with their answers.
+pub(super) async fn prepared() -> (TempDir, Vec<(String, String)>, String, BTreeSet<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = File::open(dataset("demo_questions.jsonl")).unwrap();
+    let (questions, titles) = read(file, usize::MAX);
+    let (toml, ids) = prepare(dir.path(), &titles).await;
+    (dir, questions, toml, ids)
+}
+
 /// A server of that configuration, and a client of it.
 pub(super) struct Running {
     pub(super) url: String,
@@ -199,14 +203,13 @@ impl Running {
         backends.map(|one| (one.name.clone(), one)).collect()
     }
 
-    /// Cited, with so many passages a hop, all of them of the corpus.
-    pub(super) async fn ask(
-        &mut self,
+    /// With so many passages a hop.
+    pub(super) async fn answer(
+        &self,
         question: &str,
         k: u32,
         speculator: &str,
         passages: u32,
-        ids: &BTreeSet<String>,
     ) -> AskResponse {
         let request = AskRequest {
             question: question.to_owned(),
@@ -217,7 +220,20 @@ impl Running {
             asked.speculator = Some(speculator.to_owned());
             asked.top_passages = Some(passages);
         });
-        let answer = self.client.ask(request).await.unwrap().into_inner();
+        let answer = self.client.clone().ask(request).await;
+        answer.unwrap().into_inner()
+    }
+
+    /// Cited, with so many passages a hop, all of them of the corpus.
+    pub(super) async fn ask(
+        &self,
+        question: &str,
+        k: u32,
+        speculator: &str,
+        passages: u32,
+        ids: &BTreeSet<String>,
+    ) -> AskResponse {
+        let answer = self.answer(question, k, speculator, passages).await;
         assert!(!answer.answer.trim().is_empty());
         assert!(
             !answer.hops.is_empty(),
@@ -256,13 +272,11 @@ impl Running {
 /// trajectory the same at every k is what is asserted, not that it is right.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_question_gets_a_cited_answer() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, ids) = prepare(dir.path(), &titles).await;
+    let (_dir, questions, toml, ids) = prepared().await;
     assert!(ids.len() > 35, "the questions' own pages: {}", ids.len());
     let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
     let toml = format!("{toml}hop_budget = 1\n[generator]\nfile = {model:?}\nthreads = 1\n");
-    let mut server = Running::start(toml).await;
+    let server = Running::start(toml).await;
     let question = &questions[0].0;
     let mut answers = Vec::new();
     for (k, speculator) in [(1, "none"), (3, "hot"), (3, "llm")] {
@@ -278,10 +292,8 @@ async fn a_real_question_gets_a_cited_answer() {
 /// of the demo's questions.
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_models_answer_the_demo() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, ids) = prepare(dir.path(), &titles).await;
-    let mut server = Running::start(toml).await;
+    let (_dir, questions, toml, ids) = prepared().await;
+    let server = Running::start(toml).await;
     let mut right = 0;
     for (question, gold) in &questions {
         let slow = server.ask(question, 1, "none", 5, &ids).await;
@@ -308,9 +320,7 @@ fn model_at(server: &LlamaServer, requests_max: u32) -> String {
 /// one that is drawn. Neither changes the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn drafts_of_a_model_behind_http_change_no_answer() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, ids) = prepare(dir.path(), &titles).await;
+    let (_dir, questions, toml, ids) = prepared().await;
     // The planner has a server of its own: in company its sums, and so its words, could come out otherwise.
     let (plans, drafts) = (LlamaServer::texts(1), LlamaServer::texts(2));
     let with = |drafter: &str| {
@@ -324,8 +334,8 @@ async fn drafts_of_a_model_behind_http_change_no_answer() {
             model_at(&drafts, 2),
         )
     };
-    let mut plain = Running::start(with("none")).await;
-    let mut drafting = Running::start(with("llm")).await;
+    let plain = Running::start(with("none")).await;
+    let drafting = Running::start(with("llm")).await;
     let question = &questions[0].0;
     let expected = plain.ask(question, 1, "none", 2, &ids).await;
     assert_eq!(expected.usage.unwrap().drafts.unwrap().started, 0);
@@ -341,9 +351,7 @@ async fn drafts_of_a_model_behind_http_change_no_answer() {
 /// A model behind HTTP guesses from memory: with room for three guesses of a hop, it writes three samples.
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_of_a_model_behind_http_change_no_answer() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, ids) = prepare(dir.path(), &titles).await;
+    let (_dir, questions, toml, ids) = prepared().await;
     let guesser = LlamaServer::texts(3);
     // A look-up is long enough for three samples on a busy machine, too.
     let with = |guesses: u32| {
@@ -358,7 +366,7 @@ async fn samples_of_a_model_behind_http_change_no_answer() {
     let mut tokens = Vec::new();
     let mut told = Vec::new();
     for guesses in [1, 3] {
-        let mut server = Running::start(with(guesses)).await;
+        let server = Running::start(with(guesses)).await;
         let answer = server.ask(&questions[0].0, 2, "llm", 5, &ids).await;
         let speculations = answer.usage.unwrap().speculations.unwrap();
         assert!(speculations.started > 0, "nothing was guessed");

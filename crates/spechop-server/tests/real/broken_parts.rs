@@ -2,22 +2,18 @@
 //! status for what shows only later.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
 use spechop_config::{Config, Env, Written};
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_index::Build;
-use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, AskResponse};
 use spechop_server::App;
-use spechop_testkit::assets;
+use spechop_testkit::{OwnPort, Script, ScriptedPorts, assets};
 use spechop_types::with_causes;
-use tokio::task::JoinSet;
-use tonic::transport::Endpoint;
-use tonic::{Code, Response, Status};
+use tonic::{Code, Status};
 
-use crate::support::question;
+use crate::support::{Server, question};
 
 const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film by Ana Ruiz."}
 {"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz was born in Cádiz."}
@@ -101,25 +97,13 @@ async fn what_is_damaged_is_named_in_one_line() {
     }
 }
 
-/// A base URL at which nobody listens: a port that was just free.
-fn dead_endpoint() -> (String, String) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = port.local_addr().unwrap().to_string();
-    (format!("http://{address}/v1"), address)
-}
-
 /// Asks a server of this configuration one question.
 async fn ask(config: Config, request: AskRequest) -> Result<AskResponse, Status> {
     let app = App::build(config).await.unwrap();
-    let gauges = app.gauges();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut serving = JoinSet::new();
-    serving.spawn(app.serve(listener, std::future::pending()));
-    let endpoint = Endpoint::from_shared(url).unwrap();
-    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
-    let answer = client.ask(request).await.map(Response::into_inner);
-    assert_eq!(gauges.questions_open(), 0);
+    let unplayed = ScriptedPorts::new(Script::instant(1));
+    let server = Server::serving(unplayed, app).await;
+    let answer = server.ask(request).await;
+    assert_eq!(server.gauges.questions_open(), 0);
     answer
 }
 
@@ -127,7 +111,9 @@ async fn ask(config: Config, request: AskRequest) -> Result<AskResponse, Status>
 async fn a_dead_endpoint_is_named_in_the_status() {
     let dir = tempfile::tempdir().unwrap();
     build_index(dir.path()).await;
-    let (base_url, address) = dead_endpoint();
+    let nobody = OwnPort::reserve();
+    let address = nobody.address().to_string();
+    let base_url = format!("http://{address}/v1");
     let keys = [
         ("generator.kind", "openai"),
         ("generator.base_url", &*base_url),
@@ -143,7 +129,8 @@ async fn a_dead_endpoint_is_named_in_the_status() {
 async fn a_fallback_answers_where_the_endpoint_is_dead() {
     let dir = tempfile::tempdir().unwrap();
     build_index(dir.path()).await;
-    let (base_url, _) = dead_endpoint();
+    let nobody = OwnPort::reserve();
+    let base_url = format!("http://{}/v1", nobody.address());
     let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
     let keys = [
         ("generator.kind", "openai"),

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use reqwest::Client;
 use serde_json::{Value, json};
 use spechop_proto::json as wire_json;
-use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, Hop};
 
 use crate::answers::{Running, first_questions, prepare, trajectory};
+use crate::support::at;
 
 const QUESTIONS: usize = 20;
 
@@ -64,9 +64,8 @@ impl Doors {
     async fn grpc(&self, question: &str) -> AskResponse {
         let request = AskRequest {
             question: question.to_owned(),
-            ..AskRequest::default()
-        }
-        .with(|asked| asked.width = Some(Width::K(1)));
+            ..at(1)
+        };
         let answer = self.running.client.clone().ask(request).await.unwrap();
         answer.into_inner()
     }

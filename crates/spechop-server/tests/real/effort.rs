@@ -1,28 +1,23 @@
 //! Effort, with the models that are shipped: a sure plan is followed alone, an unsure one is searched, and what
 //! comes of it is the same at every k.
 
-use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, Effort};
 
-use crate::answers::{Running, prepare, questions, trajectory};
+use crate::answers::{Running, prepared, trajectory};
+use crate::support::at;
 
 async fn ask(server: &mut Running, question: &str, effort: Effort, k: u32) -> AskResponse {
     let request = AskRequest {
         question: question.to_owned(),
-        ..AskRequest::default()
-    }
-    .with(|asked| {
-        asked.effort = effort.into();
-        asked.width = Some(Width::K(k));
-    });
+        ..at(k)
+    };
+    let request = request.with(|asked| asked.effort = effort.into());
     server.client.ask(request).await.unwrap().into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsure_plan_is_searched_for_a_surer_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, _) = prepare(dir.path(), &titles).await;
+    let (_dir, questions, toml, _) = prepared().await;
     let mut server = Running::start(toml).await;
     let mut sure = 0;
     for (question, _) in &questions {

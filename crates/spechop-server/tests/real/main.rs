@@ -18,5 +18,6 @@ mod replicas;
 mod shared_look_ups;
 #[path = "../support/mod.rs"]
 mod support;
+mod tool_cache;
 mod two_servers;
 mod unmodified_client;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use spechop_embed::{EncoderOptions, OnnxEncoder};
 use spechop_ports::{Call, Encoded, Encoder, TextKind};
-use spechop_server::Toolbox;
-use spechop_testkit::{Script, ScriptedPorts, assets};
+use spechop_testkit::{Script, assets};
 use spechop_types::Stage;
 use tokio::process::Command;
 
-use crate::support::{Server, Shelf, bare, config, question};
+use crate::support::{Server, Shelf, config, question};
 use crate::unmodified_client::{output, tool};
 
 fn program(name: &str) -> PathBuf {
@@ -25,12 +24,14 @@ async fn told(client: &mut Command) -> (Value, Arc<OnnxEncoder>) {
     let encoder = EncoderOptions::new(assets::onnxruntime());
     let encoder = OnnxEncoder::open(&assets::default_encoder(), &encoder).unwrap();
     let encoder = Arc::new(encoder);
-    let config = config("");
-    let ports = ScriptedPorts::new(Script::steady(&[true, false], 1, 10, 1));
     let shared = Arc::clone(&encoder) as Arc<dyn Encoder>;
-    let mut toolbox = Toolbox::of(bare(&ports), &config).encoding(shared, &config);
-    toolbox.passages = Some(Arc::new(Shelf));
-    let server = Server::over(ports, toolbox, config).await;
+    let script = Script::steady(&[true, false], 1, 10, 1);
+    let server = Server::equipped(script, config(""), |toolbox, config| {
+        let mut toolbox = toolbox.encoding(shared, config);
+        toolbox.passages = Some(Arc::new(Shelf));
+        toolbox
+    })
+    .await;
     let mut script = Script::instant(2);
     script.failures.insert((1, Stage::Target), u32::MAX);
     let broken = Server::start(script).await;

@@ -4,23 +4,22 @@
 //! and say so.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{AskRequest, Budget, ResumeRequest};
 use spechop_testkit::assets::data_dir;
-use spechop_testkit::{RedisServer, Script};
+use spechop_testkit::{OwnPort, RedisServer, Script};
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 
-use crate::support::{Server, question};
+use crate::support::{Server, at, of};
 
 /// Look-ups of the tenant in an hour, of both servers together.
 const ALLOWANCE: u32 = 400;
@@ -30,7 +29,7 @@ const AT_ONCE: usize = 24;
 /// nginx in front of these servers, which get the connections in turn. Dropping it ends it.
 struct Balancer {
     child: Child,
-    port: u16,
+    port: OwnPort,
     _dir: TempDir,
 }
 
@@ -44,12 +43,10 @@ impl Balancer {
             );
             return None;
         }
-        // Free again at the end of the line.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-        let port = port.unwrap().port();
+        let port = OwnPort::reserve();
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().display();
-        let [a, b] = servers;
+        let ([a, b], listen) = (servers, port.address());
         let config = format!(
             "daemon off; worker_processes 1; error_log {here}/error.log; pid {here}/pid;\n\
              events {{}}\n\
@@ -58,7 +55,7 @@ impl Balancer {
                fastcgi_temp_path {here}/fastcgi; uwsgi_temp_path {here}/uwsgi; scgi_temp_path {here}/scgi;\n\
                upstream spechop {{ server {a}; server {b}; }}\n\
                server {{\n\
-                 listen 127.0.0.1:{port} http2;\n\
+                 listen {listen} http2;\n\
                  location / {{ grpc_pass grpc://spechop; grpc_set_header Host localhost; }}\n\
                }}\n\
              }}\n"
@@ -78,8 +75,9 @@ impl Balancer {
             port,
             _dir: dir,
         };
-        for _ in 0..400 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        // A minute: machines may be busy.
+        for _ in 0..2_400 {
+            if TcpStream::connect(listen).is_ok() {
                 return Some(balancer);
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
@@ -90,7 +88,7 @@ impl Balancer {
     }
 
     async fn client(&self) -> SpecHopClient<Channel> {
-        let url = format!("http://127.0.0.1:{}", self.port);
+        let url = format!("http://{}", self.port.address());
         SpecHopClient::new(Endpoint::from_shared(url).unwrap().connect().await.unwrap())
     }
 }
@@ -118,18 +116,14 @@ async fn servers(redis: &RedisServer) -> [Server; 2] {
 
 /// A question of six hops, of a tenant.
 fn asked() -> Request<AskRequest> {
-    let message = question().with(|asked| asked.width = Some(Width::K(1)));
-    let mut request = Request::new(AskRequest {
+    let message = AskRequest {
         budget: Some(Budget {
             target_calls: Some(6),
             ..Budget::default()
         }),
-        ..message
-    });
-    request
-        .metadata_mut()
-        .insert("spechop-tenant", "team".parse().unwrap());
-    request
+        ..at(1)
+    };
+    of("team", message)
 }
 
 /// Asks until nobody answers any more, and says how many look-ups that has cost.
@@ -226,14 +220,11 @@ async fn a_stream_is_resumed_where_it_was_begun_and_refused_elsewhere() {
     let [mut a, mut b] = [both[0].client().await, both[1].client().await];
     a.ask(request).await.unwrap();
     let resume = || {
-        let mut request = Request::new(ResumeRequest {
+        let message = ResumeRequest {
             question_id: "mine".to_owned(),
             ..ResumeRequest::default()
-        });
-        request
-            .metadata_mut()
-            .insert("spechop-tenant", "team".parse().unwrap());
-        request
+        };
+        of("team", message)
     };
     assert!(a.resume(resume()).await.is_ok());
     let refused = b.resume(resume()).await.unwrap_err();

@@ -1,18 +1,15 @@
 //! A language model reads, in this process: by default our small reader guesses for it, over the
 //! passages that the look-up retrieves. `tests/shared_look_ups.rs` has models behind endpoints.
 
-use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, Stage};
 use spechop_testkit::assets;
 
-use crate::answers::{Running, prepare, questions};
-use crate::support::options;
+use crate::answers::{Running, prepared};
+use crate::support::{at, options};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn for_a_language_model_the_small_reader_guesses_over_what_was_retrieved_for_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let (questions, titles) = questions();
-    let (toml, _) = prepare(dir.path(), &titles).await;
+    let (_dir, questions, toml, _) = prepared().await;
     let model = assets::model_dir("smollm2-135m-instruct").join("model.gguf");
     // Nothing is found so quickly that the guess cannot ask for it meanwhile.
     let toml = format!(
@@ -24,9 +21,8 @@ async fn for_a_language_model_the_small_reader_guesses_over_what_was_retrieved_f
     // Nobody says who guesses.
     let question = AskRequest {
         question: questions[0].0.clone(),
-        ..AskRequest::default()
+        ..at(2)
     };
-    let question = question.with(|asked| asked.width = Some(Width::K(2)));
     let answer = server.client.ask(question).await.unwrap().into_inner();
     assert_eq!(options(&answer).speculator.as_deref(), Some("index"));
     let usage = answer.usage.unwrap();

@@ -8,7 +8,7 @@ use spechop_proto::AskResponse;
 use spechop_testkit::assets;
 use tempfile::TempDir;
 
-use crate::answers::{Running, prepare, questions, trajectory};
+use crate::answers::{Running, prepared, trajectory};
 
 const PASSAGES: u32 = 5;
 
@@ -40,11 +40,10 @@ fn evidence(answer: &AskResponse) -> Vec<&[spechop_proto::Passage]> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_an_index_answers_over_another_one_as_that_one_does() {
-    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (questions, titles) = questions();
-    let (toml, ids) = prepare(dir.path(), &titles).await;
-    let mut holder = Running::start(format!("{toml}[server]\nretrieve = true\n")).await;
-    let mut answerer = answerer(&home, &holder).await;
+    let home = tempfile::tempdir().unwrap();
+    let (_dir, questions, toml, ids) = prepared().await;
+    let holder = Running::start(format!("{toml}[server]\nretrieve = true\n")).await;
+    let answerer = answerer(&home, &holder).await;
     assert!(!Path::new(home.path()).join("indexes").exists());
     for (question, _) in &questions {
         let own = holder.ask(question, 1, "none", PASSAGES, &ids).await;

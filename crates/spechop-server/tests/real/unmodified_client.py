@@ -31,7 +31,7 @@ def method(service, name):
 
 def status_of(call, request):
     try:
-        call(request, timeout=30)
+        call(request, timeout=300)
     except grpc.RpcError as error:
         return error.code().name
     return "OK"
@@ -42,9 +42,9 @@ ask, AskRequest = method("spechop.v1.SpecHop", "Ask")
 ask_stream, _ = method("spechop.v1.SpecHop", "AskStream")
 ask_bytes = channel.unary_unary("/spechop.v1.SpecHop/Ask")
 
-health = check(HealthCheckRequest(service="spechop.v1.SpecHop"), timeout=30)
-answer = ask(AskRequest(question=QUESTION, options={"k": 3}), timeout=30)
-events = list(ask_stream(AskRequest(question=QUESTION, options={"k": 3}), timeout=30))
+health = check(HealthCheckRequest(service="spechop.v1.SpecHop"), timeout=300)
+answer = ask(AskRequest(question=QUESTION, options={"k": 3}), timeout=300)
+events = list(ask_stream(AskRequest(question=QUESTION, options={"k": 3}), timeout=300))
 kinds = answer.DESCRIPTOR.file.enum_types_by_name["CommitKind"].values_by_number
 
 print(json.dumps({

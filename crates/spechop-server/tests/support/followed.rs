@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use spechop_config::{Config, Env};
+use spechop_config::{Config, Env, Written};
 use spechop_server::{App, Reloading, Toolbox};
-use spechop_testkit::{Script, ScriptedPorts};
+use spechop_testkit::{Script, ScriptedPorts, fill_home};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
@@ -26,10 +26,12 @@ impl Followed {
         let home = home();
         let file = home.path().join("spechop.toml");
         fs::write(&file, toml).unwrap();
-        let env: Env = [("SPECHOP_DATA_DIR", home.path().to_str().unwrap())]
-            .into_iter()
-            .collect();
-        let written = written(&file, toml);
+        Self::of(script, written(file, toml), home).await
+    }
+
+    /// Follows whatever was written, with its data in this folder.
+    pub async fn of(script: Script, written: Written, home: TempDir) -> Self {
+        let env: Env = [fill_home(home.path())].into_iter().collect();
         let config = Config::read(written.clone(), &env).unwrap();
         let reloading = Reloading::new(&written, env).unwrap();
         let bell = reloading.bell();
@@ -38,7 +40,7 @@ impl Followed {
         let app = App::with_toolbox(config, toolbox).reloading(reloading);
         Self {
             server: Server::serving(ports, app).await,
-            file,
+            file: written.file.map(|(file, _)| file).unwrap_or_default(),
             bell,
             _home: home,
         }

@@ -1,32 +1,45 @@
 //! A server over scripted ports, on a port of its own, in this process.
 #![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use spechop_config::{Config, Env, SpeculatorKind, Written};
 use spechop_ports::{
     Call, Encoder, Passages, PlanRequest, Planned, Planner, PortError, ReadRequest, Reader,
-    Reading, Retriever,
+    Reading, Retriever, SharedEntries,
 };
 use spechop_proto::admin_client::AdminClient;
+use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskEvent, AskRequest, AskResponse, Backend, GetBackendsRequest, Options};
+use spechop_proto::{
+    AskEvent, AskRequest, AskResponse, Backend, FinishNowRequest, GetBackendsRequest, Options,
+};
 use spechop_server::{App, Bare, Gauges, ServeError, Toolbox};
 pub use spechop_testkit::eventually;
-use spechop_testkit::{Script, ScriptedPorts, SharedMap, TextVectors, fill_home};
+use spechop_testkit::{Script, ScriptedPorts, TextVectors, fill_home};
 use spechop_types::{Chance, Passage};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, IntoRequest, Request, Status, Streaming};
+
+/// How long a server may take to end, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server; dropping it ends it at once.
 pub struct Server {
@@ -50,31 +63,61 @@ impl Server {
 
     /// Plays a script with this configuration.
     pub async fn of(script: Script, config: Config) -> Self {
-        let ports = ScriptedPorts::new(script);
-        let bare = bare(&ports);
-        Self::with(ports, bare, config).await
+        Self::with(script, config, bare).await
     }
 
-    /// Plays these parts, some of which are `ports`.
-    pub async fn with(ports: ScriptedPorts, bare: Bare, config: Config) -> Self {
-        let toolbox = Toolbox::of(bare, &config);
+    /// Plays a script in these parts.
+    pub async fn with(
+        script: Script,
+        config: Config,
+        parts: impl FnOnce(&ScriptedPorts) -> Bare,
+    ) -> Self {
+        let ports = ScriptedPorts::new(script);
+        let toolbox = Toolbox::of(parts(&ports), &config);
         Self::over(ports, toolbox, config).await
+    }
+
+    /// Plays a script in a toolbox with something more.
+    pub async fn equipped(
+        script: Script,
+        config: Config,
+        equip: impl FnOnce(Toolbox, &Config) -> Toolbox,
+    ) -> Self {
+        let ports = ScriptedPorts::new(script);
+        let toolbox = equip(Toolbox::of(bare(&ports), &config), &config);
+        Self::over(ports, toolbox, config).await
+    }
+
+    /// Plays a script, and shows these passages.
+    pub async fn showing(
+        script: Script,
+        config: Config,
+        passages: impl Passages + 'static,
+    ) -> Self {
+        let show = |mut toolbox: Toolbox, _: &Config| {
+            toolbox.passages = Some(Arc::new(passages));
+            toolbox
+        };
+        Self::equipped(script, config, show).await
     }
 
     /// Plays a script with a memory and a cascade.
     pub async fn remembering(script: Script, config: Config) -> Self {
-        let ports = ScriptedPorts::new(script);
-        let toolbox = Toolbox::of(bare(&ports), &config);
-        let toolbox = toolbox.remembering(Arc::new(apart()), &config);
-        Self::over(ports, toolbox, config).await
+        let remember =
+            |toolbox: Toolbox, config: &Config| toolbox.remembering(Arc::new(apart()), config);
+        Self::equipped(script, config, remember).await
     }
 
     /// The same, with a memory that it shares with others.
-    pub async fn sharing(script: Script, entries: &SharedMap, config: Config) -> Self {
-        let ports = ScriptedPorts::new(script);
-        let toolbox = Toolbox::of(bare(&ports), &config);
-        let toolbox = toolbox.sharing(Arc::new(entries.clone()), Arc::new(apart()), &config);
-        Self::over(ports, toolbox, config).await
+    pub async fn sharing(
+        script: Script,
+        entries: impl SharedEntries + 'static,
+        config: Config,
+    ) -> Self {
+        let share = |toolbox: Toolbox, config: &Config| {
+            toolbox.sharing(Arc::new(entries), Arc::new(apart()), config)
+        };
+        Self::equipped(script, config, share).await
     }
 
     /// Plays what is left of a script in this toolbox.
@@ -120,6 +163,48 @@ impl Server {
             .map(tonic::Response::into_inner)
     }
 
+    /// The stream of a question.
+    pub async fn stream(&self, request: impl IntoRequest<AskRequest>) -> Streaming<AskEvent> {
+        let stream = self.client().await.ask_stream(request).await;
+        stream.unwrap().into_inner()
+    }
+
+    /// What a question makes happen, and its answer.
+    pub async fn told(&self, request: AskRequest) -> (Vec<AskEvent>, AskResponse) {
+        let mut stream = self.stream(request).await;
+        let mut events = Vec::new();
+        while let Some(event) = stream.message().await.unwrap() {
+            events.push(event);
+        }
+        match events.pop().and_then(|event| event.event) {
+            Some(Event::Answer(answer)) => (events, answer),
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+
+    /// What is answered over HTTP/1.1 to these lines of a head and this body: the status, the head and the body.
+    pub async fn http1(&self, head: &str, body: &[u8]) -> (u16, String, String) {
+        let long = body.len();
+        let head = format!("{head}Connection: close\r\nContent-Length: {long}\r\n\r\n");
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // All of it, whatever is said meanwhile.
+        let request = [head.as_bytes(), body].concat();
+        stream.write_all(&request).await.unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).await.unwrap();
+        let (head, body) = heard.split_once("\r\n\r\n").unwrap();
+        let status = head.split_whitespace().nth(1).unwrap();
+        (status.parse().unwrap(), head.to_owned(), body.to_owned())
+    }
+
+    /// The metrics, as a scraper asks for them.
+    pub async fn metrics(&self) -> String {
+        let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n";
+        let (status, _, page) = self.http1(head, b"").await;
+        assert_eq!(status, 200, "{page}");
+        page
+    }
+
     /// What the scheduler holds.
     pub async fn backends(&self) -> Vec<Backend> {
         let mut admin = AdminClient::new(self.channel().await);
@@ -129,15 +214,7 @@ impl Server {
 
     /// A counter or gauge of the metrics, by its name and labels; 0 if it was never counted.
     pub async fn metric(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!(
-            "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-            self.address
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await.unwrap();
-        assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+        let page = self.metrics().await;
         let mut lines = page.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         found.map_or(0, |number| number.trim().parse().unwrap())
@@ -157,7 +234,8 @@ impl Server {
 
     /// Waits for `serve` to return.
     pub async fn ended(&mut self) -> Result<(), ServeError> {
-        self.serving.join_next().await.unwrap().unwrap()
+        let ended = timeout(PATIENCE, self.serving.join_next()).await;
+        ended.expect("it ends").unwrap().unwrap()
     }
 
     /// Waits until no call and no question is left.
@@ -277,12 +355,62 @@ pub fn question() -> AskRequest {
     }
 }
 
+/// The same at this k.
+pub fn at(k: u32) -> AskRequest {
+    question().with(|asked| asked.width = Some(Width::K(k)))
+}
+
+/// The same under a name of the client's.
+pub fn named(id: &str) -> AskRequest {
+    AskRequest {
+        question_id: id.to_owned(),
+        ..question()
+    }
+}
+
+/// Has a question answered at once.
+pub fn finish(id: &str) -> FinishNowRequest {
+    FinishNowRequest {
+        question_id: id.to_owned(),
+    }
+}
+
 /// A message on behalf of a tenant.
 pub fn of<T>(tenant: &str, message: T) -> Request<T> {
+    by("", tenant, message)
+}
+
+/// A message with a key, and on behalf of a tenant, if they are named.
+pub fn by<T>(key: &str, tenant: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
-    let tenant = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", tenant);
+    let metadata = request.metadata_mut();
+    if !key.is_empty() {
+        let bearer = format!("Bearer {key}").parse().unwrap();
+        metadata.insert("authorization", bearer);
+    }
+    if !tenant.is_empty() {
+        metadata.insert("spechop-tenant", tenant.parse().unwrap());
+    }
     request
+}
+
+/// What a stream ends with that comes to no answer.
+pub async fn failure(mut stream: Streaming<AskEvent>) -> Status {
+    loop {
+        match stream.message().await {
+            Ok(event) => {
+                let event = event.expect("it ends with an error").event;
+                assert!(!matches!(event, Some(Event::Answer(_))), "it is answered");
+            }
+            Err(status) => return status,
+        }
+    }
+}
+
+/// How many tasks there are in this process.
+pub fn tasks() -> usize {
+    let runtime = tokio::runtime::Handle::current();
+    runtime.metrics().num_alive_tasks()
 }
 
 /// How a question was answered.
@@ -317,8 +445,7 @@ pub async fn unread(server: &Server) -> Streaming<AskEvent> {
     let endpoint = Endpoint::from_shared(url).unwrap();
     let endpoint = endpoint.initial_stream_window_size(Some(1024));
     let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
-    let asked = question().with(|asked| asked.width = Some(Width::K(1)));
-    client.ask_stream(asked).await.unwrap().into_inner()
+    client.ask_stream(at(1)).await.unwrap().into_inner()
 }
 
 /// Changes a file in one step: whoever looks at it meanwhile must not see half of the text, which may be

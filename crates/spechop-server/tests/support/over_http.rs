@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "no test file uses all of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use reqwest::{Client, ClientBuilder, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use spechop_proto::AskResponse;
 use spechop_proto::json as wire_json;
@@ -25,16 +25,35 @@ pub fn url(server: &Server, path: &str) -> String {
 
 /// Asks with these fields beside the question.
 pub async fn post(server: &Server, path: &str, fields: Value) -> Response {
-    let mut body = json!({ "question": question().question });
-    for (name, value) in fields.as_object().unwrap() {
-        body[name] = value.clone();
-    }
+    let body = with(json!({ "question": question().question }), fields);
     let request = client().post(url(server, path)).json(&body);
     request.send().await.unwrap()
 }
 
+/// Asks in OpenAI's form, with these fields beside the question.
+pub fn chat(server: &Server, fields: Value) -> RequestBuilder {
+    let body = json!({ "messages": [{ "role": "user", "content": "q" }] });
+    let request = client().post(url(server, "/v1/chat/completions"));
+    request.json(&with(body, fields))
+}
+
+fn with(mut body: Value, mut fields: Value) -> Value {
+    let fields = fields.as_object_mut().unwrap();
+    body.as_object_mut().unwrap().append(fields);
+    body
+}
+
 pub async fn get(server: &Server, path: &str) -> Response {
     client().get(url(server, path)).send().await.unwrap()
+}
+
+/// The objects that the lines of a stream hold, without its marks.
+pub fn data(text: &str) -> Vec<Value> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let objects = lines.filter(|line| line.starts_with('{'));
+    objects
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// An event of a stream: its id, its name, its data.

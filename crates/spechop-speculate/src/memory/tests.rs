@@ -1,50 +1,35 @@
 use std::sync::atomic::AtomicUsize;
 
-use spechop_ports::{Encoded, Record, TextKind, contract};
+use spechop_ports::{Record, contract};
 use spechop_testkit::TextVectors;
 use spechop_types::{CommitKind, Observation, Passage, Question, Refusal};
 
 use super::entry::TEXT_BYTES_MAX;
 use super::*;
 
-/// Texts are as near as the letters that they have in common; each text is counted.
-#[derive(Default)]
-struct Letters {
-    encoded: AtomicUsize,
-    /// So many calls fail, the first ones.
-    fails: usize,
-    /// So many calls make room for others, the first ones.
-    preempted: usize,
+/// Texts are as near as the letters that they have in common. So many calls fail, the first ones, and why.
+/// All are counted.
+fn letters(fails: usize, why: fn() -> PortError) -> (impl Encoder, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let encoder = TextVectors::letters().after(move |call, _| {
+        assert_eq!(call.lane(), Lane::Speculative);
+        match counted.fetch_add(1, Relaxed) < fails {
+            true => Err(why()),
+            false => Ok(Duration::ZERO),
+        }
+    });
+    (encoder, calls)
 }
 
-#[async_trait]
-impl Encoder for Letters {
-    fn fingerprint(&self) -> &'static str {
-        "letters"
-    }
+fn unavailable() -> PortError {
+    PortError::unavailable("the encoder", "it is broken")
+}
 
-    fn width(&self) -> usize {
-        26
-    }
-
-    async fn encode(
-        &self,
-        call: &Call,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        assert_eq!(call.lane(), Lane::Speculative);
-        let before = self.encoded.fetch_add(1, Relaxed);
-        if before < self.preempted {
-            return Err(PortError::NotSpeculated {
-                what: "the encoder".to_owned(),
-                why: Refusal::Preempted,
-            });
-        }
-        if before < self.fails {
-            return Err(PortError::unavailable("the encoder", "it is broken"));
-        }
-        TextVectors::letters().encode(call, kind, texts).await
+pub(super) fn preempted() -> PortError {
+    PortError::NotSpeculated {
+        what: "the encoder".to_owned(),
+        why: Refusal::Preempted,
     }
 }
 
@@ -56,7 +41,7 @@ fn options(most: usize) -> MemoryOptions {
 }
 
 fn memory() -> Memory {
-    Memory::new(Arc::new(Letters::default()), options(8))
+    Memory::new(Arc::new(letters(0, unavailable).0), options(8))
 }
 
 fn tenant(name: &str) -> Tenant {
@@ -122,15 +107,15 @@ async fn a_sign_makes_another_name() {
 
 #[tokio::test]
 async fn the_same_words_are_found_without_a_model() {
-    let encoder = Arc::new(Letters::default());
-    let memory = Memory::new(encoder.clone(), options(8));
+    let (encoder, encoded) = letters(0, unavailable);
+    let memory = Memory::new(Arc::new(encoder), options(8));
     assert_eq!(memory.best("Who directed Kanał?").await, None);
     memory.learn("Who directed Kanał?", "Andrzej Wajda");
     for asked in ["Who directed Kanał?", "who  directed “Kanal”"] {
         assert_eq!(memory.best(asked).await.as_deref(), Some("Andrzej Wajda"));
     }
     assert_eq!(memory.best("Who directed Popiół?").await, None);
-    assert_eq!(encoder.encoded.load(Relaxed), 0);
+    assert_eq!(encoded.load(Relaxed), 0);
 }
 
 #[tokio::test]
@@ -306,21 +291,18 @@ async fn what_was_kept_is_taken_up_again() {
         answer: "".into(),
         ..kept[0].clone()
     };
-    let encoder = Arc::new(Letters::default());
-    let second = Memory::new(encoder.clone(), options(8));
+    let (encoder, encoded) = letters(0, unavailable);
+    let second = Memory::new(Arc::new(encoder), options(8));
     second.resume(broken);
     kept.into_iter().for_each(|entry| second.resume(entry));
     second.encode().await;
-    assert_eq!(encoder.encoded.load(Relaxed), 1, "one vector was of no use");
+    assert_eq!(encoded.load(Relaxed), 1, "one vector was of no use");
     assert_eq!(second.entries(), first.entries());
 }
 
 #[tokio::test]
 async fn an_encoder_that_fails_leaves_the_same_words() {
-    let encoder = Letters {
-        fails: usize::MAX,
-        ..Letters::default()
-    };
+    let (encoder, _) = letters(usize::MAX, unavailable);
     let memory = Memory::new(Arc::new(encoder), options(8));
     memory.learn("Who directed Kanał?", "Wajda");
     memory.encode().await;
@@ -334,10 +316,7 @@ async fn an_encoder_that_fails_leaves_the_same_words() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_whose_encoding_made_room_is_encoded_later() {
-    let encoder = Letters {
-        preempted: 1,
-        ..Letters::default()
-    };
+    let (encoder, _) = letters(1, preempted);
     let memory = Memory::new(Arc::new(encoder), options(8));
     memory.learn("Who directed Kanał?", "Wajda");
     let encoded = tokio::time::timeout(2 * PAUSE, memory.encode());
@@ -347,10 +326,7 @@ async fn an_entry_whose_encoding_made_room_is_encoded_later() {
 
 #[tokio::test]
 async fn an_entry_whose_encoding_failed_is_encoded_when_its_words_are_heard_again() {
-    let encoder = Letters {
-        fails: 1,
-        ..Letters::default()
-    };
+    let (encoder, _) = letters(1, unavailable);
     let memory = Memory::new(Arc::new(encoder), options(8));
     for has_vector in [false, true] {
         memory.learn("Who directed Kanał?", "Wajda");

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use futures::future::join;
 use parking_lot::Mutex;
-use spechop_ports::{Encoded, SearchFailure, SearchTrouble, contract};
+use spechop_ports::{SearchFailure, SearchTrouble, contract};
 use spechop_testkit::TextVectors;
 use spechop_types::{Chance, Refusal};
 use tokio::time::sleep;
@@ -39,7 +39,7 @@ impl Web {
         let web = Arc::new(self);
         let (search, pages) = (Arc::clone(&web), Arc::clone(&web));
         let encoder = Arc::new(TextVectors::letters());
-        let retriever = WebRetriever::new(search, pages, encoder, WebOptions::default());
+        let retriever = WebRetriever::new(search, pages, encoder, WebRetrieverOptions::default());
         (web, retriever)
     }
 }
@@ -88,56 +88,15 @@ impl PageReader for Web {
     }
 }
 
-/// A text's vector counts its letters, after so many milliseconds if it is of this kind.
-struct Slow(u64, TextKind);
-
-#[async_trait]
-impl Encoder for Slow {
-    fn fingerprint(&self) -> &str {
-        "slow"
-    }
-
-    fn width(&self) -> usize {
-        26
-    }
-
-    async fn encode(
-        &self,
-        call: &Call,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        if kind == self.1 {
-            sleep(Duration::from_millis(self.0)).await;
-        }
-        TextVectors::letters().encode(call, kind, texts).await
-    }
-}
-
-/// A text's vector counts its letters, but it takes none of this kind, and says why.
-struct Refuses(fn() -> PortError, TextKind);
-
-#[async_trait]
-impl Encoder for Refuses {
-    fn fingerprint(&self) -> &str {
-        "refuses"
-    }
-
-    fn width(&self) -> usize {
-        26
-    }
-
-    async fn encode(
-        &self,
-        call: &Call,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        match kind == self.1 {
-            true => Err((self.0)()),
-            false => TextVectors::letters().encode(call, kind, texts).await,
-        }
-    }
+/// A text's vector counts its letters. For texts of this kind it takes so long, or fails.
+fn letters(
+    kind: TextKind,
+    says: impl Fn() -> Result<Duration, PortError> + Send + Sync + 'static,
+) -> Arc<dyn Encoder> {
+    Arc::new(TextVectors::letters().after(move |_, of| match of == kind {
+        true => says(),
+        false => Ok(Duration::ZERO),
+    }))
 }
 
 fn ids(passages: &[Passage]) -> Vec<&str> {
@@ -166,7 +125,7 @@ async fn what_comes_in_time_is_ranked_and_the_rest_is_shown_in_short() {
         .retrieve(&call, "director of Halcón", 10)
         .await
         .unwrap();
-    assert_eq!(began.elapsed(), WebOptions::default().pages_time);
+    assert_eq!(began.elapsed(), WebRetrieverOptions::default().pages_time);
     assert_eq!(web.read.lock().len(), 4);
     let mut all = ids(&found);
     assert_eq!(all[0], "near#1");
@@ -223,10 +182,10 @@ async fn leaves_the_order_of_words(kind: TextKind) {
         let retriever = WebRetriever::new(
             web.clone(),
             web,
-            Arc::new(Slow(slow, kind)),
-            WebOptions {
+            letters(kind, move || Ok(Duration::from_millis(slow))),
+            WebRetrieverOptions {
                 lexical_weight: 0.0,
-                ..WebOptions::default()
+                ..WebRetrieverOptions::default()
             },
         );
         let began = Instant::now();
@@ -238,7 +197,7 @@ async fn leaves_the_order_of_words(kind: TextKind) {
     assert_eq!(took, Duration::from_millis(800));
     assert_eq!(ids(&ranked), ["letters#1", "words#1"]);
     let (took, by_words) = found(60_000, needed()).await;
-    let limit = WebOptions::default().rank_time;
+    let limit = WebRetrieverOptions::default().rank_time;
     assert_eq!(took, limit);
     assert_eq!(ids(&by_words), ["words#1", "letters#1"]);
     let is_share = |passage: &Passage| (0.0..=1.0).contains(&passage.score);
@@ -267,8 +226,9 @@ async fn an_encoder_that_fails_at_a_passage_or_the_query_leaves_the_order_of_wor
             .page("letters", 0, Some("thing"))
             .page("words", 0, Some("on the other side of it"))
             .retriever();
-        let encoder = Arc::new(Refuses(why, kind));
-        let retriever = WebRetriever::new(web.clone(), web, encoder, WebOptions::default());
+        let encoder = letters(kind, move || Err(why()));
+        let retriever =
+            WebRetriever::new(web.clone(), web, encoder, WebRetrieverOptions::default());
         let found = retriever.retrieve(&call, "night on", 5).await;
         found.is_ok_and(|found| {
             assert_eq!(ids(&found), ["words#1", "letters#1"]);
@@ -297,6 +257,23 @@ async fn an_encoder_that_fails_at_a_passage_or_the_query_leaves_the_order_of_wor
             assert_eq!(ranked(why, kind, call).await, ahead);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_encoder_that_goes_on_failing_is_told_of_once_in_a_while() {
+    let (web, _) = Web::default()
+        .page("words", 0, Some("on the other side of it"))
+        .retriever();
+    let refused = || PortError::refused("encoder", "400");
+    let encoder = letters(TextKind::Passage, move || Err(refused()));
+    let retriever = WebRetriever::new(web.clone(), web, encoder, WebRetrieverOptions::default());
+    let call = Call::authoritative();
+    for _ in 0..3 {
+        let found = retriever.retrieve(&call, "night on", 5).await.unwrap();
+        assert_eq!(ids(&found), ["words#1"]);
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(retriever.warnings.turn(BY_WORDS), Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -431,7 +408,7 @@ async fn pages_that_are_on_their_way_are_promoted_with_their_look_up() {
             true => Arc::new(crate::KeptPages::new(lanes.clone(), kept)),
             false => lanes.clone(),
         };
-        let (encoder, options) = (TextVectors::letters(), WebOptions::default());
+        let (encoder, options) = (TextVectors::letters(), WebRetrieverOptions::default());
         let retriever = WebRetriever::new(Arc::new(web), pages, Arc::new(encoder), options);
         let call = Call::new(Speculative, spechop_types::Chance::EVEN);
         let promoting = async {

@@ -14,7 +14,7 @@ use super::listing::{challenge, in_mere_words, malformed};
 use crate::http::{Answer, Broken, Http};
 
 /// What differs between engines: the request, and how its answer is read.
-pub(super) trait Dialect: Send + Sync + 'static {
+pub(super) trait EngineAdapter: Send + Sync + 'static {
     /// What is sent of a query. If nothing is left of it, nothing is found.
     fn words(&self, query: &str) -> String {
         in_mere_words(query, &[])
@@ -33,13 +33,13 @@ pub(super) trait Dialect: Send + Sync + 'static {
 }
 
 /// An engine as a provider. The call hears of it if the engine asks for less.
-pub(super) struct Provider<D> {
+pub(super) struct Provider<A> {
     pub(super) http: Http,
-    pub(super) dialect: D,
+    pub(super) adapter: A,
 }
 
 #[async_trait]
-impl<D: Dialect> SearchProvider for Provider<D> {
+impl<A: EngineAdapter> SearchProvider for Provider<A> {
     fn name(&self) -> &str {
         self.http.name()
     }
@@ -51,21 +51,21 @@ impl<D: Dialect> SearchProvider for Provider<D> {
         limit: usize,
         on_result: &mut (dyn FnMut(SearchResult) + Send),
     ) -> Result<Vec<SearchResult>, SearchFailure> {
-        let words = self.dialect.words(query);
+        let words = self.adapter.words(query);
         if limit == 0 || words.is_empty() {
             return Ok(Vec::new());
         }
-        let request = self.dialect.request(&self.http, &words, limit);
+        let request = self.adapter.request(&self.http, &words, limit);
         let mut listed = Listed::default();
         let so_far = &mut |status: StatusCode, body: &[u8]| {
             if status == StatusCode::OK {
-                listed.tell(body, limit, |body| self.dialect.so_far(body), on_result);
+                listed.tell(body, limit, |body| self.adapter.so_far(body), on_result);
             }
         };
         let _searching = call.doing(Activity::Search);
         let answer = self.http.send_and_watch(call, request, so_far).await;
         let answer = answer.map_err(SearchTrouble::from);
-        match answer.and_then(|answer| self.dialect.read(&answer)) {
+        match answer.and_then(|answer| self.adapter.read(&answer)) {
             Ok(mut results) => {
                 results.truncate(limit);
                 Ok(results)

@@ -5,7 +5,7 @@ use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{Shape, cut, json};
 use crate::http::{Answer, Http};
 
@@ -30,7 +30,7 @@ pub(super) struct Brave {
     pub(super) key: HeaderValue,
 }
 
-impl Dialect for Brave {
+impl EngineAdapter for Brave {
     fn request(&self, http: &Http, words: &str, limit: usize) -> RequestBuilder {
         let words: Vec<_> = words.split(' ').take(QUERY_WORDS_MAX).collect();
         let mut url = http.url("web/search");

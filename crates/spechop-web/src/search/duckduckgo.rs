@@ -12,7 +12,7 @@ use spechop_ports::{SearchResult, SearchTrouble};
 use spechop_text::html;
 use url::{Url, form_urlencoded};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{Listing, cut, in_mere_words, malformed};
 use crate::http::{Answer, Http};
 
@@ -36,7 +36,7 @@ pub(super) struct DuckDuckGo {
     pub(super) region: String,
 }
 
-impl Dialect for DuckDuckGo {
+impl EngineAdapter for DuckDuckGo {
     fn words(&self, query: &str) -> String {
         in_mere_words(query, &COMMANDS)
     }

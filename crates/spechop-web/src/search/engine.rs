@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use spechop_ports::SearchProvider;
 
-use super::asked::{Dialect, Provider};
+use super::asked::{EngineAdapter, Provider};
 use super::brave::Brave;
 use super::duckduckgo::DuckDuckGo;
 use super::mediawiki::MediaWiki;
 use super::searxng::Searxng;
 use super::serper::Serper;
 use super::tavily::{self, Tavily};
-use crate::http::{Endpoint, Http, InvalidEndpoint, key};
+use crate::http::{Http, HttpEndpoint, InvalidHttpEndpoint, key};
 
 /// A search engine, and where it is.
 #[derive(Clone, Debug)]
 pub struct SearchEngine {
     /// Where it is asked.
-    pub endpoint: Endpoint,
+    pub endpoint: HttpEndpoint,
     /// Which one it is.
     pub kind: EngineKind,
 }
@@ -73,7 +73,7 @@ impl SearchEngine {
             EngineKind::Serper => ("serper", "https://google.serper.dev"),
             EngineKind::MediaWiki { .. } => ("mediawiki", "https://en.wikipedia.org/w/api.php"),
         };
-        let mut endpoint = Endpoint::new(name, base_url);
+        let mut endpoint = HttpEndpoint::new(name, base_url);
         if let EngineKind::Tavily { .. } = kind {
             endpoint.body_bytes_max = tavily::BODY_BYTES_MAX;
         }
@@ -85,7 +85,7 @@ impl SearchEngine {
     /// # Errors
     ///
     /// The endpoint cannot be used, or lacks the key that the engine wants.
-    pub fn open(&self) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
+    pub fn open(&self) -> Result<Arc<dyn SearchProvider>, InvalidHttpEndpoint> {
         let http = Http::new(&self.endpoint)?;
         let key = |scheme| key(&self.endpoint, scheme);
         Ok(match &self.kind {
@@ -117,6 +117,6 @@ impl SearchEngine {
     }
 }
 
-fn provider(http: Http, dialect: impl Dialect) -> Arc<dyn SearchProvider> {
-    Arc::new(Provider { http, dialect })
+fn provider(http: Http, adapter: impl EngineAdapter) -> Arc<dyn SearchProvider> {
+    Arc::new(Provider { http, adapter })
 }

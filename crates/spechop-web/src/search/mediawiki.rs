@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{Shape, cut, in_mere_words, json, malformed, shortened};
 use crate::http::{Answer, Http};
 
@@ -47,7 +47,7 @@ pub(super) struct MediaWiki {
     pub(super) text_chars_max: usize,
 }
 
-impl Dialect for MediaWiki {
+impl EngineAdapter for MediaWiki {
     fn words(&self, query: &str) -> String {
         // A colon makes a command of the word before it: another namespace, or a search by a regular expression, which
         // may take longer than anybody waits.

@@ -4,7 +4,7 @@
 //! [`SearchEngine::open`] → [`Breaker`] → the scheduler's turn, with the provider's own pace → [`Chain`].
 //! Each gives a [`SearchProvider`](spechop_ports::SearchProvider), so each can be left out.
 //!
-//! An engine is a request and a reader of its answer (`Dialect`). The `parse` of each is pure: bytes of an
+//! An engine is a request and a reader of its answer (`EngineAdapter`). The `parse` of each is pure: bytes of an
 //! answer in, results or trouble out.
 
 mod asked;

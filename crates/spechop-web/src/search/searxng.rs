@@ -4,7 +4,7 @@ use reqwest::RequestBuilder;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{Shape, cut, folded, in_mere_words, json};
 use crate::http::{Answer, Http};
 
@@ -40,7 +40,7 @@ pub(super) struct Searxng {
     pub(super) language: Option<String>,
 }
 
-impl Dialect for Searxng {
+impl EngineAdapter for Searxng {
     fn words(&self, query: &str) -> String {
         in_mere_words(query, &COMMANDS)
     }

@@ -5,7 +5,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{self, Shape, cut};
 use crate::http::{Answer, Http};
 
@@ -28,7 +28,7 @@ pub(super) struct Serper {
     pub(super) key: HeaderValue,
 }
 
-impl Dialect for Serper {
+impl EngineAdapter for Serper {
     fn request(&self, http: &Http, words: &str, limit: usize) -> RequestBuilder {
         let body = json!({
             "q": cut(words, QUERY_CHARS_MAX),

@@ -5,7 +5,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::Dialect;
+use super::asked::EngineAdapter;
 use super::listing::{self, Shape, cut, shortened};
 use crate::http::{Answer, Http};
 
@@ -32,7 +32,7 @@ pub(super) struct Tavily {
     pub(super) text_chars_max: usize,
 }
 
-impl Dialect for Tavily {
+impl EngineAdapter for Tavily {
     fn request(&self, http: &Http, words: &str, limit: usize) -> RequestBuilder {
         let body = json!({
             "query": cut(words, QUERY_CHARS_MAX),

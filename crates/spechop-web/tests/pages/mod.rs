@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Answer, Site, article, options, read};
 use spechop_ports::Call;
-use spechop_types::Activity;
+use spechop_types::{Activity, TraceContext};
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions, PageReader};
 use tokio::time::Instant;
 
@@ -122,6 +122,30 @@ async fn what_fetching_and_its_text_take_is_told_of_the_call() {
     let activities = call.activities();
     for activity in [Activity::Fetch, Activity::Extract] {
         assert!(!activities.of(activity).is_zero(), "{activities:?}");
+    }
+}
+
+/// Whoever runs a site is a stranger, and no part of our traces.
+#[tokio::test]
+async fn a_site_hears_of_no_trace() {
+    let site = Site::start(|path, answer| match path {
+        "/robots.txt" => answer.status(404),
+        _ => answer.page(article("The river Ouse")),
+    });
+    let options = PageOptions {
+        robots: true,
+        ..options(&[&site])
+    };
+    let reader = HttpPageReader::new(options).unwrap();
+    let call = Call::authoritative().traced(Some(TraceContext::root(7, 5, true)));
+    let url = site.url("/").parse().unwrap();
+    reader.read(&call, &url).await.unwrap();
+    assert_eq!(call.trace_headers().count(), 1);
+    let requests = site.requests();
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    for name in TraceContext::HEADERS {
+        let says = |head: &String| head.to_lowercase().contains(name);
+        assert!(!requests.iter().any(says), "{requests:?}");
     }
 }
 

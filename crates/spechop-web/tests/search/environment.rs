@@ -1,10 +1,10 @@
 //! What the environment says of proxies counts for nothing: a question goes where the operator
 //! sends it.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use spechop_ports::{Call, Retriever, SearchProvider};
+use spechop_testkit::OwnPort;
 use spechop_web::{HttpRetriever, HttpRetrieverOptions, Proxy};
 
 use super::{KEY, Kind};
@@ -76,9 +76,8 @@ async fn proxies_of_the_environment_are_ignored() {
     if let Some(at) = told(ASKED) {
         assert_eq!(ask_all(&at, None).await, [""; 0]);
         // Nobody is there to speak TLS. A proxy would be asked for a tunnel all the same.
-        let gone = TcpListener::bind("127.0.0.1:0").unwrap();
-        let nobody = format!("https://{}", gone.local_addr().unwrap());
-        drop(gone);
+        let port = OwnPort::reserve();
+        let nobody = format!("https://{}", port.address());
         assert_eq!(ask_all(&nobody, None).await.len(), ASKERS);
         return;
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_ports::{Call, SearchFailure, SearchProvider, SearchTrouble};
-use spechop_web::InvalidEndpoint;
+use spechop_testkit::OwnPort;
+use spechop_web::InvalidHttpEndpoint;
 use spechop_web::search::{Breaker, BreakerOptions, Chain};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -249,7 +250,10 @@ async fn the_operator_is_told_what_to_change() {
     );
     for kind in [Kind::Brave, Kind::Tavily, Kind::Serper] {
         let error = kind.open(|_| {}).err().expect("no key");
-        assert!(matches!(error, InvalidEndpoint::NoKey { .. }), "{error}");
+        assert!(
+            matches!(error, InvalidHttpEndpoint::NoKey { .. }),
+            "{error}"
+        );
     }
 }
 
@@ -355,10 +359,8 @@ async fn who_is_not_there_or_never_ends_cannot_be_reached() {
             }
         }
     };
-    let nobody = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        format!("http://{}", listener.local_addr().unwrap())
-    };
+    let port = OwnPort::reserve();
+    let nobody = format!("http://{}", port.address());
     let ask = async {
         for kind in Kind::ALL {
             for (url, said) in [

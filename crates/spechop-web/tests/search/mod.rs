@@ -18,7 +18,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use spechop_ports::SearchProvider;
 use spechop_web::search::{EngineKind, SearchEngine};
-use spechop_web::{Endpoint, InvalidEndpoint};
+use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 /// What no message may hold.
@@ -91,8 +91,8 @@ impl Kind {
     /// The provider at its usual address, changed by `edit`.
     fn open(
         self,
-        edit: impl FnOnce(&mut Endpoint),
-    ) -> Result<Arc<dyn SearchProvider>, InvalidEndpoint> {
+        edit: impl FnOnce(&mut HttpEndpoint),
+    ) -> Result<Arc<dyn SearchProvider>, InvalidHttpEndpoint> {
         let mut engine = self.engine();
         edit(&mut engine.endpoint);
         engine.open()

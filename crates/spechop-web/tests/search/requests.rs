@@ -1,6 +1,7 @@
 //! What is sent.
 
 use spechop_ports::{Call, contract};
+use spechop_types::TraceContext;
 use spechop_web::search::{EngineKind, SearchEngine};
 use wiremock::{Request, ResponseTemplate};
 
@@ -107,6 +108,21 @@ async fn each_says_who_asks_and_whom_to_contact() {
         let agent = requests[0].headers["user-agent"].to_str().unwrap();
         let name = name.unwrap_or(own);
         assert_eq!(agent, format!("{name} (+https://example.org/bot)"));
+    }
+}
+
+#[tokio::test]
+async fn a_search_belongs_to_the_trace_of_its_call() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let trace = TraceContext::parse(parent, "vendor=1");
+    for kind in Kind::ALL {
+        let server = saying(ResponseTemplate::new(200).set_body_bytes(kind.found())).await;
+        let call = Call::authoritative().traced(trace.clone());
+        kind.at(&server.uri()).search(&call, "q", 1).await.unwrap();
+        let requests = server.received_requests().await.unwrap();
+        let headers = &requests[0].headers;
+        let told = TraceContext::HEADERS.map(|name| headers.get(name)?.to_str().ok());
+        assert_eq!(told, [Some(parent), Some("vendor=1")], "{kind:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use spechop_types::{Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Guess, Limits, Policy, Width, Window};
+use spechop_window::{Effect, Event, Limits, Policy, WeighedGuess, Width, Window};
 
 /// How likely every guess is said to be: two of them are, three are not.
 const LIKELY: f64 = 0.67;
@@ -69,7 +69,7 @@ pub(crate) fn question(
             Some(Effect::Guess { lookup }) => Event::Guessed {
                 more: false,
                 lookup,
-                guesses: vec![Guess {
+                guesses: vec![WeighedGuess {
                     text: if lookup.0 % 3 == 2 {
                         wrong
                     } else {

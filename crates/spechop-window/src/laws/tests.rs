@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Step, SubQuestion};
 
 use super::{LAWS, broken, offers_are_alive};
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::lookup::{Guessing, Lookup, Target};
-use crate::{Draft, Event, Guess, Limits, Policy, Width, Window};
+use crate::{Event, Limits, Policy, WeighedGuess, Width, Window};
 
 /// An aborted look-up is kept.
 const SALVAGE: Policy = Policy {
@@ -288,7 +288,7 @@ fn push_lookup(window: &mut Window, asked: &str) {
 }
 
 /// The guess that branch 1 stands on.
-fn granted(window: &mut Window) -> &mut Guess {
+fn granted(window: &mut Window) -> &mut WeighedGuess {
     match &mut window.branches[1].base {
         Some(Base {
             granted: Granted::Guess(guess),
@@ -310,8 +310,8 @@ fn unlaunched() -> Segment {
     }
 }
 
-fn guess(text: &str) -> Guess {
-    Guess {
+fn guess(text: &str) -> WeighedGuess {
+    WeighedGuess {
         text: text.into(),
         chance: Chance::CERTAIN,
         least: Chance::NONE,

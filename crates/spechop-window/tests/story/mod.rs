@@ -15,8 +15,8 @@
     reason = "helpers of several tests"
 )]
 
-use spechop_types::{BranchId, Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Draft, Effect, Event, Guess, Limits, Policy, Width, Window};
+use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Step, SubQuestion};
+use spechop_window::{Effect, Event, Limits, Policy, WeighedGuess, Width, Window};
 
 pub(crate) fn width(k: usize) -> Width {
     k.try_into().map_or(Width::UNBOUNDED, Width::bounded)
@@ -61,7 +61,7 @@ pub(crate) fn known(window: &Window, branch: u32) -> Vec<(String, String)> {
     window.trajectory(BranchId(branch)).map(text).collect()
 }
 
-fn guess(text: &str) -> Guess {
+fn guess(text: &str) -> WeighedGuess {
     let percent = |text: &str| {
         let percent: f64 = text.strip_suffix('%')?.parse().ok()?;
         Some(Chance::of(percent / 100.0))
@@ -76,7 +76,7 @@ fn guess(text: &str) -> Guess {
     } else {
         text
     };
-    Guess {
+    WeighedGuess {
         text: text.into(),
         chance,
         least,
@@ -84,7 +84,7 @@ fn guess(text: &str) -> Guess {
 }
 
 fn draft(text: &str) -> Draft {
-    let Guess { text, chance, .. } = guess(text);
+    let WeighedGuess { text, chance, .. } = guess(text);
     Draft {
         sub_question: SubQuestion::new(&text),
         chance,

@@ -3,8 +3,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use spechop_types::{Chance, Observation, Step, SubQuestion};
-use spechop_window::{Draft, Guess, Limits, Stop};
+use spechop_types::{Chance, Draft, Observation, Step, SubQuestion};
+use spechop_window::{Limits, Stop, WeighedGuess};
 
 /// What is so, and how often things go wrong (out of 8).
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Up to three, some of them the same, as likely as not even a speculator would say.
-    pub(crate) fn guesses(&self, asked: &str) -> Vec<Guess> {
+    pub(crate) fn guesses(&self, asked: &str) -> Vec<WeighedGuess> {
         let chance = |text: &Arc<str>| match self.draw(&("chance", asked, text)) % 8 {
             0 => Chance::NONE,
             1 => Chance::of(0.1),
@@ -101,7 +101,7 @@ impl World {
             twelfths @ 0..4 => Chance::of(0.15 + twelfths as f64 / 5.0),
             _ => Chance::NONE,
         };
-        let guess = |text: Arc<str>| Guess {
+        let guess = |text: Arc<str>| WeighedGuess {
             chance: chance(&text),
             least: least(&text),
             text,

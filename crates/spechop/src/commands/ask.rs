@@ -2,7 +2,6 @@
 
 mod answer;
 mod board;
-mod clean;
 mod line;
 mod profile;
 mod watch;
@@ -12,16 +11,17 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use spechop_config::Env;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_types::{AnswerOptions, Effort, K, VerifierMode, causes};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::ahead::AheadArgs;
+use super::clean::clean;
 use super::reach::{Reached, ServerArgs, certificate_trouble};
 use super::verify::verifiers;
 use crate::output::{has_colours, stdout};
@@ -111,12 +111,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let request = request(&args);
     let answer = match args.watch {
         Some(watch) => watched(&mut client, request, Screen::new(watch, has_colours(env))).await?,
-        None => {
-            let response = client.ask(request).await;
-            response.map_err(|status| refused(&status))?.into_inner()
-        }
+        None => answered(client.ask(request).await)?,
     };
-    let mut out = stdout();
     let text = if args.json {
         json::write(&answer)?
     } else {
@@ -127,7 +123,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         };
         answer::text(&answer, shown)
     };
-    writeln!(out, "{text}").context("cannot write the answer to stdout")
+    Ok(writeln!(stdout(), "{text}")?)
 }
 
 async fn client(server: &ServerArgs, env: &Env) -> anyhow::Result<SpecHopClient<Reached>> {
@@ -169,8 +165,7 @@ async fn watched(
     request: Request<AskRequest>,
     mut screen: Screen,
 ) -> anyhow::Result<AskResponse> {
-    let stream = client.ask_stream(request).await;
-    let mut events = stream.map_err(|status| refused(&status))?.into_inner();
+    let mut events = answered(client.ask_stream(request).await)?;
     while let Some(event) = events.message().await.map_err(|status| refused(&status))? {
         screen.show(&event);
         if let Some(Event::Answer(answer)) = event.event {
@@ -180,8 +175,15 @@ async fn watched(
     Err(anyhow!("the server ended the stream without an answer"))
 }
 
+/// The server's response, or what it says instead.
+pub(super) fn answered<T>(response: Result<Response<T>, Status>) -> anyhow::Result<T> {
+    response
+        .map(Response::into_inner)
+        .map_err(|status| refused(&status))
+}
+
 /// What the server says; if the connection broke, why it did.
-pub(super) fn refused(status: &Status) -> anyhow::Error {
+fn refused(status: &Status) -> anyhow::Error {
     // The server says what it says itself in its own words: only the transport's errors have a cause.
     if let Some(why) = status.source().and_then(certificate_trouble) {
         return anyhow!(why);
@@ -189,13 +191,13 @@ pub(super) fn refused(status: &Status) -> anyhow::Error {
     let cause = causes(status).skip(1).last();
     let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     if cause.is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable) {
-        let said = clean::clean(&format!("{}{why}", status.message()));
+        let said = clean(&format!("{}{why}", status.message()));
         return anyhow!("the connection to the server broke ({said}): ask again");
     }
     anyhow!(
         "{}: {}",
         spechop_proto::code_name(status.code()),
-        clean::clean(&format!("{}{why}", status.message()))
+        clean(&format!("{}{why}", status.message()))
     )
 }
 
@@ -225,7 +227,6 @@ mod tests {
     };
     use tokio::net::TcpListener;
     use tokio_stream::wrappers::TcpListenerStream;
-    use tonic::Response;
     use tonic::transport::Server;
 
     use super::*;

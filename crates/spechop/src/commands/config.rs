@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Subcommand;
 use spechop_config::{Config, Env, Source, Written, as_toml, example, reference};
 
@@ -119,8 +118,7 @@ pub(crate) fn run(args: Args, env: &Env, mut out: impl Write) -> anyhow::Result<
             }
         }
     };
-    out.write_all(text.as_bytes())
-        .context("cannot write to stdout")
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// What is said of a configuration that is right.

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use secrecy::ExposeSecret;
 use spechop_config::api_keys::{Cost, KeyName, NewKey, Role};
@@ -100,6 +99,5 @@ pub(crate) fn run(args: &Args, mut out: impl Write) -> anyhow::Result<()> {
     if let Some(tenant) = &new.tenant {
         let _ = writeln!(text, "tenant = \"{tenant}\"");
     }
-    out.write_all(text.as_bytes())
-        .context("cannot write to stdout")
+    Ok(out.write_all(text.as_bytes())?)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use spechop_config::Env;
 use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
-use spechop_web::Endpoint;
+use spechop_web::HttpEndpoint;
 
 use super::reach::{self, ServerArgs, key_may_go};
 
@@ -45,7 +45,7 @@ Examples:
 /// Carries messages until the input ends.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let (url, _) = args.server.url()?;
-    let mut endpoint = Endpoint::new("the server", address(&url));
+    let mut endpoint = HttpEndpoint::new("the server", address(&url));
     endpoint.key = args.server.secret(env)?;
     if endpoint.key.is_some() {
         let url = &endpoint.base_url;

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod ask;
+mod clean;
 mod config;
 mod configured;
 mod eval;
@@ -162,9 +163,7 @@ impl Cli {
             Command::Tune(args) => runtime()?.block_on(tune::run(args, env)),
             Command::Tuning(args) => runtime()?.block_on(tuning::run(args, env)),
             Command::Verify(args) => verify::run(&args, input::stdin()?, stdout()),
-            Command::DataDir => {
-                writeln!(stdout(), "{}", env.data_dir().display()).context("cannot write to stdout")
-            }
+            Command::DataDir => Ok(writeln!(stdout(), "{}", env.data_dir().display())?),
         }
     }
 

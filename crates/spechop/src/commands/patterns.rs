@@ -112,16 +112,13 @@ struct CheckArgs {
 }
 
 /// Carries a command out, and prints its result.
-pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     let text = match &args.command {
         Command::Mine(args) => mined(args)?,
         Command::Show(args) => shown(args)?,
         Command::Check(args) => checked(args)?,
     };
-    let mut output = output;
-    output
-        .write_all(text.as_bytes())
-        .context("cannot write the results")
+    Ok(output.write_all(text.as_bytes())?)
 }
 
 fn mined(args: &MineArgs) -> anyhow::Result<String> {

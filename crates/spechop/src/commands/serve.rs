@@ -1,6 +1,6 @@
 //! `spechop serve`: the gRPC server.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context;
 use spechop_config::{Config, Env};
 use spechop_server::{App, Reloading};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::configured::ConfigArgs;
@@ -47,7 +47,7 @@ Examples:
   spechop serve --set speculator.kind=none --set target.injected_latency.mean_ms=4150";
 
 /// Connections that may wait to be accepted.
-pub(crate) const BACKLOG: u32 = 1024;
+const BACKLOG: u32 = 1024;
 
 /// Starts this program anew with `OMP_WAIT_POLICY=passive`, unless the operator has chosen a policy.
 ///
@@ -88,8 +88,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let config = Config::read(written, env)?;
     // Bound now, so that a taken port shows at once; listening later, so that whoever connects
     // finds the models open.
-    let socket = bind(config.server.listen)
-        .with_context(|| format!("cannot listen on {}", config.server.listen))?;
+    let socket = bind(config.server.listen)?;
     let shutdown = shutdown_signal()?;
     tokio::pin!(shutdown);
     let mut hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
@@ -98,11 +97,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         app = App::build(config) => app?,
         () = &mut shutdown => return Ok(()),
     };
-    let listener = socket.listen(BACKLOG).context("cannot listen")?;
-    let address = listener
-        .local_addr()
-        .context("the listener has no address")?;
-    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
+    let listener = listen(socket)?;
     let serving = app.reloading(reloading).serve(listener, shutdown);
     tokio::pin!(serving);
     loop {
@@ -113,15 +108,29 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     }
 }
 
-pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+/// Takes the address. Nobody can connect yet.
+pub(crate) fn bind(address: SocketAddr) -> anyhow::Result<TcpSocket> {
+    let bound = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A port whose last connections are still closing is free.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        io::Result::Ok(socket)
     };
-    // A port whose last connections are still closing is free.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    Ok(socket)
+    bound().with_context(|| format!("cannot listen on {address}"))
+}
+
+/// From now on clients can connect, and whoever has started the program is told so.
+pub(crate) fn listen(socket: TcpSocket) -> anyhow::Result<TcpListener> {
+    let listener = socket.listen(BACKLOG).context("cannot listen")?;
+    let address = listener
+        .local_addr()
+        .context("the listener has no address")?;
+    writeln!(stdout(), "ready on {address}")?;
+    Ok(listener)
 }
 
 /// Done when the process is asked to end.

@@ -173,7 +173,7 @@ struct Sums {
 }
 
 /// Simulates, and prints what came of it.
-pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     let said = match args.paper {
         true => Policy::PAPER,
         false => Policy::default().with(&args.ahead.options()),
@@ -238,7 +238,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         questions,
         results: args.k.iter().zip(&sums).map(row).collect(),
     };
-    print(&answer, args.json, &mut output).context("cannot write the results")
+    Ok(print(&answer, args.json, output)?)
 }
 
 /// How many of the recorded best guesses are right.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use anyhow::Context;
 use serde::Serialize;
 use spechop_theory::{PUBLISHED, Setting, k_deterministic, k_epsilon, k_epsilon_closed};
 
@@ -95,7 +94,7 @@ struct Answer {
 /// Works everything out, and prints it.
 pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     if args.table {
-        return published(output).context("cannot write the results");
+        return published(output);
     }
     match (&args.of, &args.hops) {
         (Some(Of::Calls(args)), _) => calls::calls(args, output),
@@ -106,7 +105,7 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn hops(args: &HopArgs, mut output: impl Write) -> anyhow::Result<()> {
+fn hops(args: &HopArgs, output: impl Write) -> anyhow::Result<()> {
     let setting = Setting::new(args.p, args.alpha, args.beta, args.nu)?;
     let of_each_k =
         |f: fn(Setting, NonZeroUsize) -> f64| args.k.iter().map(|k| (*k, f(setting, *k))).collect();
@@ -126,7 +125,7 @@ fn hops(args: &HopArgs, mut output: impl Write) -> anyhow::Result<()> {
     ];
     let of_ks = of_ks.into_iter().flat_map(BTreeMap::values).copied();
     check_finite(of_ks.chain([answer.rel_lat_oracle]))?;
-    print(&answer, args, &mut output).context("cannot write the results")
+    Ok(print(&answer, args, output)?)
 }
 
 /// What is no number any more is refused: JSON knows no word for it, and would say `null`.

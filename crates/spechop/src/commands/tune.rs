@@ -16,10 +16,12 @@ use anyhow::Context;
 use spechop_config::Env;
 use spechop_eval::{curve_svg, write_whole};
 use spechop_proto::admin_client::AdminClient;
-use spechop_proto::{GetBackendsRequest, GetTuningRequest, Options, Tuning, WhatIfRequest};
+use spechop_proto::{GetBackendsRequest, GetTuningRequest, Tuning};
 
-use super::ask::refused;
+use super::ask::answered;
+use super::clean::clean;
 use super::reach::{Reached, ServerArgs};
+use super::tuning::played_again;
 use crate::output::stdout;
 use advice::{Advice, advice};
 use curve::{Curve, Known};
@@ -78,8 +80,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         }
         None => nothing_known(args.speculator.as_deref()),
     };
-    let mut out = stdout();
-    writeln!(out, "{}", text.trim_end()).context("cannot write to stdout")
+    Ok(writeln!(stdout(), "{}", text.trim_end())?)
 }
 
 fn terminal_width() -> u16 {
@@ -92,29 +93,16 @@ async fn known(
     admin: &mut AdminClient<Reached>,
     args: &Args,
 ) -> anyhow::Result<Option<(Curve, Known)>> {
-    let tunings = admin.get_tuning(GetTuningRequest {}).await;
-    let tunings = tunings
-        .map_err(|status| refused(&status))?
-        .into_inner()
-        .tunings;
-    let Some(tuning) = chosen(tunings, args.speculator.as_deref())? else {
+    let learnt = answered(admin.get_tuning(GetTuningRequest {}).await)?;
+    let Some(tuning) = chosen(learnt.tunings, args.speculator.as_deref())? else {
         return Ok(None);
     };
     let mut ks = args.k.clone();
     ks.push(1);
     ks.sort_unstable();
     ks.dedup();
-    let request = WhatIfRequest {
-        k: ks,
-        options: Some(Options {
-            speculator: Some(tuning.speculator.clone()),
-            ..Options::default()
-        }),
-    };
-    let played = admin.what_if(request).await;
-    let played = played.map_err(|status| refused(&status))?.into_inner();
-    let backends = admin.get_backends(GetBackendsRequest {}).await;
-    let backends = backends.map_err(|status| refused(&status))?.into_inner();
+    let played = played_again(admin, ks, &tuning.speculator).await?;
+    let backends = answered(admin.get_backends(GetBackendsRequest {}).await)?;
     let waiting = backends.backends.iter();
     let waiting = waiting
         .map(|backend| backend.waiting_authoritative)
@@ -181,10 +169,10 @@ fn page(curve: &Curve, advice: &Advice, width: usize) -> String {
     text
 }
 
-/// Lines of at most so many characters, if no word is longer.
+/// Lines of at most so many characters, if no word is longer. Some of it comes from the server.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in clean(text).split_whitespace() {
         let Some(line) = lines.last_mut() else { break };
         if line.is_empty() {
             line.push_str(word);

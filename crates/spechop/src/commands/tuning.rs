@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use anyhow::Context;
 use serde::Serialize;
 use spechop_config::Env;
 use spechop_proto::admin_client::AdminClient;
@@ -12,8 +11,9 @@ use spechop_proto::{
 };
 use spechop_theory::{Interval, Setting};
 
-use super::ask::refused;
-use super::reach::ServerArgs;
+use super::ask::answered;
+use super::clean::clean;
+use super::reach::{Reached, ServerArgs};
 use crate::output::stdout;
 
 /// The arguments of `spechop tuning`.
@@ -131,23 +131,13 @@ pub(super) fn interval(Estimate { value, low, high }: Estimate) -> Interval {
 /// Asks, and prints what is known.
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut admin = AdminClient::new(args.server.reach(env).await?);
-    let learnt = admin.get_tuning(GetTuningRequest {}).await;
-    let learnt = learnt.map_err(|status| refused(&status))?.into_inner();
+    let learnt = answered(admin.get_tuning(GetTuningRequest {}).await)?;
     let audit = learnt.audit.map(Audit::from);
     let mut known = Vec::new();
     for tuning in learnt.tunings {
-        let request = WhatIfRequest {
-            k: args.k.clone(),
-            options: Some(Options {
-                speculator: Some(tuning.speculator.clone()),
-                ..Options::default()
-            }),
-        };
-        let played = admin.what_if(request).await;
-        let played = played.map_err(|status| refused(&status))?.into_inner();
+        let played = played_again(&mut admin, args.k.clone(), &tuning.speculator).await?;
         known.push(of(tuning, played));
     }
-    let mut out = stdout();
     let shown = if args.json {
         let lines = known.iter().map(serde_json::to_string);
         let audit = audit.iter().map(serde_json::to_string);
@@ -166,7 +156,24 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     if shown.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{}", shown.trim_end()).context("cannot write to stdout")
+    Ok(writeln!(stdout(), "{}", shown.trim_end())?)
+}
+
+/// The server's last questions, played again with each of these k.
+pub(super) async fn played_again(
+    admin: &mut AdminClient<Reached>,
+    k: Vec<u32>,
+    speculator: &str,
+) -> anyhow::Result<WhatIfResponse> {
+    let options = Options {
+        speculator: Some(speculator.to_owned()),
+        ..Options::default()
+    };
+    let request = WhatIfRequest {
+        k,
+        options: Some(options),
+    };
+    answered(admin.what_if(request).await)
 }
 
 fn of(tuning: Tuning, played: WhatIfResponse) -> Known {
@@ -201,7 +208,7 @@ fn of(tuning: Tuning, played: WhatIfResponse) -> Known {
 
 /// For people. Writing to a text does not fail.
 fn text(known: &Known) -> String {
-    let mut text = format!("{} ({} hops)\n", known.speculator, known.hops);
+    let mut text = format!("{} ({} hops)\n", clean(&known.speculator), known.hops);
     for (name, estimate) in [("p", known.p), ("alpha", known.alpha), ("beta", known.beta)] {
         let shown = estimate.map_or_else(
             || "unknown".to_owned(),
@@ -213,7 +220,7 @@ fn text(known: &Known) -> String {
         let _ = writeln!(text, "  {:8} {bound:.3}", "RelLat*");
     }
     if let (Some(k), Some(why)) = (known.k, &known.why) {
-        let _ = writeln!(text, "  {:8} {k}: {why}", "auto");
+        let _ = writeln!(text, "  {:8} {k}: {}", "auto", clean(why));
     }
     if let Some(calls) = known.calls {
         let name = "calls";

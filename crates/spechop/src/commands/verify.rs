@@ -45,33 +45,22 @@ struct Pair {
 /// before it have been printed whole by then.
 pub(crate) fn run(
     args: &VerifyArgs,
-    mut input: impl BufRead,
+    input: impl BufRead,
     mut output: impl Write,
 ) -> anyhow::Result<()> {
-    let mode = args.mode;
-    let mut line = Vec::new();
-    for number in 1_u64.. {
-        line.clear();
-        let read = input
-            .read_until(b'\n', &mut line)
-            .with_context(|| format!("cannot read line {number}"));
-        if matches!(read, Ok(0)) {
-            break;
-        }
-        let verdict = read.and_then(|_| judged(&line, mode, number));
-        match verdict {
+    for (number, line) in (1_u64..).zip(input.split(b'\n')) {
+        let line = line.with_context(|| format!("cannot read line {number}"));
+        match line.and_then(|line| judged(&line, args.mode, number)) {
             Ok(None) => {}
-            Ok(Some(verdict)) => {
-                // One write a line: what is out is whole, even when the next line fails.
-                writeln!(output, "{verdict}").context("cannot write the verdict")?;
-            }
+            // One write a line: what is out is whole, even when the next line fails.
+            Ok(Some(verdict)) => writeln!(output, "{verdict}")?,
             Err(err) => {
-                output.flush().context("cannot write the verdicts")?;
+                output.flush()?;
                 return Err(err);
             }
         }
     }
-    output.flush().context("cannot write the verdicts")
+    Ok(output.flush()?)
 }
 
 /// The verdict of one line as JSON; none for a blank line.
@@ -83,9 +72,7 @@ fn judged(line: &[u8], mode: VerifierMode, number: u64) -> anyhow::Result<Option
     let pair: Pair = serde_json::from_slice(line)
         .with_context(|| format!("line {number} is no {{\"observed\":…,\"guess\":…}} pair"))?;
     let verdict = verify(mode, &pair.observed, &pair.guess);
-    let json = serde_json::to_string(&verdict)
-        .with_context(|| format!("cannot write the verdict of line {number}"))?;
-    Ok(Some(json))
+    Ok(Some(serde_json::to_string(&verdict)?))
 }
 
 #[cfg(test)]

@@ -388,4 +388,4 @@ fn numbered(pattern: &str, part: u32) -> String {
 
 #[cfg(test)]
 #[path = "catalogue_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,33 @@
 //! The built-in catalogue, and broken ones.
 
+use sha2::{Digest, Sha256};
+
 use super::*;
+use crate::models::digest;
+
+/// Where a model comes from.
+pub(crate) const PACKAGE: &str =
+    "[models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1";
+
+/// A model of one file in a catalogue.
+pub(crate) fn entry(
+    name: &str,
+    kind: &str,
+    source: &str,
+    file: &str,
+    bytes: &[u8],
+    member: &str,
+) -> String {
+    let (length, sha256) = (bytes.len(), sha256(bytes));
+    format!(
+        "[[models]]\nname = {name:?}\nkind = {kind:?}\nabout = \"\"\nlicence = \"MIT\"\n{source}\n\
+         [[models.files]]\npath = {file:?}\nbytes = {length}\nsha256 = {sha256:?}\nmember = {member:?}\n"
+    )
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    digest::hex(Sha256::new_with_prefix(bytes))
+}
 
 #[test]
 fn the_built_in_catalogue_is_sound_on_every_platform() {
@@ -110,25 +137,17 @@ fn archives_are_known_by_their_names() {
 
 #[test]
 fn a_broken_catalogue_is_refused_with_the_reason() {
-    let entry = |name: &str, sha: &str, member: &str| {
-        format!(
-            "[[models]]\nname = {name:?}\nkind = \"library\"\nabout = \"\"\nlicence = \"MIT\"\n\
-             [models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1\n\
-             [[models.files]]\npath = \"f\"\nbytes = 1\nsha256 = {sha:?}\nmember = {member:?}\n"
-        )
-    };
-    let good = "0".repeat(64);
+    let entry = |name: &str, member: &str| entry(name, "library", PACKAGE, "f", b"f", member);
+    let (good, sha) = (entry("a", "m"), sha256(b"f"));
+    let malformed = |sha256: String| (good.replace(&sha, &sha256), Some("malformed sha256"));
     let cases = [
-        (entry("a", &good, "m"), None),
-        (
-            entry("a", &good, "m") + &entry("a", &good, "m"),
-            Some("listed twice"),
-        ),
-        (entry("../a", &good, "m"), Some("no name for a folder")),
-        (entry("a", &"0".repeat(63), "m"), Some("malformed sha256")),
-        (entry("a", &"G".repeat(64), "m"), Some("malformed sha256")),
-        (entry("a", &good, "m{n}"), Some("do not agree")),
-        (entry("a", &good, "m") + "colour = 3\n", Some("colour")),
+        (good.clone(), None),
+        (good.repeat(2), Some("listed twice")),
+        (entry("../a", "m"), Some("no name for a folder")),
+        malformed("0".repeat(63)),
+        malformed("G".repeat(64)),
+        (entry("a", "m{n}"), Some("do not agree")),
+        (format!("{good}colour = 3\n"), Some("colour")),
     ];
     for (text, reason) in cases {
         match (Catalogue::parse(&text, "linux-x86_64"), reason) {

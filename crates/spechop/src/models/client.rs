@@ -34,6 +34,18 @@ impl Default for Clients {
 }
 
 impl Clients {
+    /// A machine on which none of them is installed.
+    #[cfg(test)]
+    pub(crate) fn absent() -> Self {
+        let absent = || OsString::from("/nonexistent/client");
+        Self {
+            mvn: absent(),
+            npm: absent(),
+            python: absent(),
+            hub: vec![absent()],
+        }
+    }
+
     /// Fetches the archive of part `part` into the empty folder `dir` and says where it lies.
     pub(crate) fn fetch(
         &self,
@@ -194,7 +206,7 @@ fn run(mut command: Command, debian: &str) -> anyhow::Result<()> {
 /// The line that says most: the first that begins with an error, else speaks of one, else the last.
 fn telling_line(printed: &str) -> String {
     const LINE_CHARS_MAX: usize = 300;
-    let plain = without_colours(printed);
+    let plain = console::strip_ansi_codes(printed);
     let lines: Vec<&str> = plain
         .lines()
         .map(str::trim)
@@ -211,17 +223,6 @@ fn telling_line(printed: &str) -> String {
     telling.chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// The text without escape sequences (`ESC [ … letter`).
-fn without_colours(text: &str) -> String {
-    let mut pieces = text.split("\u{1b}[");
-    let mut plain = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let end = piece.find(|c: char| c.is_ascii_alphabetic());
-        plain.push_str(end.map_or("", |end| &piece[end + 1..]));
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,13 +230,7 @@ mod tests {
 
     #[test]
     fn a_missing_client_is_named_with_its_debian_package() {
-        let nowhere = || OsString::from("/nonexistent/client");
-        let clients = Clients {
-            mvn: nowhere(),
-            npm: nowhere(),
-            python: nowhere(),
-            hub: vec![nowhere()],
-        };
+        let clients = Clients::absent();
         let catalogue = Catalogue::load().unwrap();
         let dir = tempfile::tempdir().unwrap();
         for (model, debian) in [

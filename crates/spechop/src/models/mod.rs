@@ -24,3 +24,6 @@ pub(crate) use client::Clients;
 pub(crate) use digest::of_file;
 pub(crate) use pull::{Pulled, Puller, Source};
 pub(crate) use record::{State, state};
+
+#[cfg(test)]
+pub(crate) use catalogue::tests::{PACKAGE, entry};

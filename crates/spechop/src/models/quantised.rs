@@ -3,18 +3,19 @@
 //! It grows in `OUT.quantising` beside `OUT`, and takes its place once it has been found good. (`OUT.partial` is what
 //! `spechop models pull` loads.)
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder, RECIPE_FILE, Recipe};
+use spechop_eval::write_whole;
 use spechop_ports::{Call, Encoder, TextKind};
 use spechop_server::model_note::{FileNote, ModelNote, compare_at};
 use tokio::time::Instant;
 
 use super::digest;
+use super::pull::remove;
 
 const MODEL: &str = "model.onnx";
 const TOKENIZER: &str = "tokenizer.json";
@@ -93,10 +94,7 @@ impl Folder {
         let quantised = spechop_onnx::quantise(&file)
             .with_context(|| format!("cannot quantise {}", path.display()))?;
         let partial = &self.partial;
-        if partial.exists() {
-            fs::remove_dir_all(partial)
-                .with_context(|| format!("cannot remove {}", partial.display()))?;
-        }
+        remove(partial)?;
         fs::create_dir_all(partial)
             .with_context(|| format!("cannot create {}", partial.display()))?;
         let recipe = Recipe {
@@ -109,9 +107,14 @@ impl Folder {
         let tokenizer = self.source.join(&self.recipe.tokenizer);
         let tokenizer =
             fs::read(&tokenizer).with_context(|| format!("cannot read {}", tokenizer.display()))?;
-        write(partial, MODEL, &quantised.file)?;
-        write(partial, TOKENIZER, &tokenizer)?;
-        write(partial, RECIPE_FILE, toml::to_string(&recipe)?.as_bytes())?;
+        let recipe = toml::to_string(&recipe)?;
+        for (name, bytes) in [
+            (MODEL, &quantised.file[..]),
+            (TOKENIZER, &tokenizer),
+            (RECIPE_FILE, recipe.as_bytes()),
+        ] {
+            write_whole(&partial.join(name), bytes)?;
+        }
         Ok(Made {
             matrices: quantised.matrices,
             parameters: quantised.parameters,
@@ -177,10 +180,7 @@ impl Folder {
         let command = spechop_eval::command(words.map(str::to_owned));
         let note = ModelNote::new(&self.name, files).made_by(command);
         note.write(&self.partial)?;
-        if self.out.exists() {
-            fs::remove_dir_all(&self.out)
-                .with_context(|| format!("cannot remove {}", self.out.display()))?;
-        }
+        remove(&self.out)?;
         fs::rename(&self.partial, &self.out)
             .with_context(|| format!("cannot rename {}", self.partial.display()))
     }
@@ -197,16 +197,6 @@ impl Drop for Folder {
 fn is_ours(dir: &Path) -> bool {
     let note = ModelNote::read(dir).ok().flatten();
     note.is_some_and(|note| note.made_by.is_some())
-}
-
-fn write(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-    let path = dir.join(name);
-    let write = || {
-        let mut file = File::create(&path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The vectors of texts. Adds the time that they took.

@@ -3,17 +3,10 @@
 use std::time::Duration;
 
 use spechop_proto::{AskRequest, Budget, GetTuningRequest};
-use tonic::{Code, Request};
+use tonic::Code;
 
-use crate::victim::{FILES, Victim, question};
+use crate::victim::{FILES, Victim, of, question};
 use crate::{Row, Size};
-
-fn of<T>(tenant: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let name = tenant.parse().unwrap();
-    request.metadata_mut().insert("spechop-tenant", name);
-    request
-}
 
 /// A question that sets aside all that its tenant may spend.
 fn greedy() -> AskRequest {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use spechop_proto::ask_event::Event;
 use spechop_proto::options::Width;
 use spechop_proto::{AskEvent, AskRequest};
-use tonic::Request;
 
-use crate::victim::{HASTE, Victim};
+use crate::victim::{HASTE, Victim, of};
 use crate::{Row, Size, requests, transport};
 
 /// Whatever one client sends.
@@ -81,20 +80,13 @@ fn long_question(number: usize) -> String {
 }
 
 /// From the trace. What comes behind the segment is given up.
-async fn first_segment_ms(victim: &Victim, tenant: &'static str, question: &str) -> f64 {
-    let mut request = Request::new(
-        AskRequest {
-            question: question.to_owned(),
-            ..AskRequest::default()
-        }
-        .with(|asked| asked.width = Some(Width::K(1))),
-    );
+async fn first_segment_ms(victim: &Victim, tenant: &str, question: &str) -> f64 {
+    let asked = AskRequest {
+        question: question.to_owned(),
+        ..AskRequest::default()
+    };
+    let mut request = of(tenant, asked.with(|asked| asked.width = Some(Width::K(1))));
     request.set_timeout(Duration::from_secs(120));
-    let metadata = request.metadata_mut();
-    metadata.insert(
-        "spechop-tenant",
-        tonic::metadata::MetadataValue::from_static(tenant),
-    );
     let mut events = victim
         .client()
         .await

@@ -13,8 +13,8 @@ use spechop_proto::{AskRequest, AskResponse};
 use spechop_testkit::assets;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
 
 /// The user's clock ticks in a second, as Linux reports CPU time to programs.
 const TICKS: f64 = 100.0;
@@ -104,7 +104,7 @@ impl Victim {
         let url = format!("http://{}", self.address);
         let endpoint = Endpoint::from_shared(url).unwrap();
         endpoint
-            .connect_timeout(Duration::from_secs(10))
+            .connect_timeout(Duration::from_secs(60))
             .connect()
             .await
     }
@@ -221,6 +221,14 @@ fn limited(files: u32) -> Command {
 const CORPUS: &str = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
 {"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
 "#;
+
+/// A message on behalf of a tenant.
+pub(crate) fn of<T>(tenant: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let name = tenant.parse().unwrap();
+    request.metadata_mut().insert("spechop-tenant", name);
+    request
+}
 
 /// A question that was recorded.
 pub(crate) fn question() -> AskRequest {

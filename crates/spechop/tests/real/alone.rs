@@ -2,7 +2,7 @@
 //! empty home, no checkout, no variables, no registry. Models come from the folder that the tests'
 //! models are in, in place of a download.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -108,11 +108,7 @@ impl Machine {
     fn serve(&self, step: &[String]) -> (Server, String) {
         let mut args = step.to_vec();
         args.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
-        let mut command = self.spechop(&args);
-        command.stderr(File::create(self.path("log")).unwrap());
-        let (server, address) = Server::start(&mut command);
-        let log = || fs::read_to_string(self.path("log")).unwrap();
-        (server, address.unwrap_or_else(|| panic!("{}", log())))
+        Server::start(&mut self.spechop(&args), &self.path("log"))
     }
 }
 

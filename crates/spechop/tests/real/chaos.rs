@@ -17,14 +17,7 @@ fn what_is_killed_and_hangs_changes_no_answer() {
         .args(["--for", "20", "--seed", "3"])
         // The whole machine may be busy with other tests, and this build is not a release: how soon things
         // happen is measured by the long form. Here they must happen at all.
-        .args([
-            "--ready-max",
-            "100",
-            "--recovered-max",
-            "100",
-            "--late-max",
-            "30",
-        ])
+        .args("--ready-max 100 --recovered-max 100 --late-max 30".split(' '))
         .env("SPECHOP_DATA_DIR", assets::data_dir());
     let done = drill.output().unwrap();
     let out = String::from_utf8_lossy(&done.stdout);

@@ -10,7 +10,8 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use spechop_testkit::assets;
 
-use crate::shell::{in_data_dir, output};
+use crate::indexed;
+use crate::shell::output;
 
 /// Mean and sigma of a look-up's latency, in milliseconds.
 const WEB: &str = "300:100";
@@ -60,13 +61,7 @@ fn row(line: &str) -> (String, Vec<f64>) {
 fn the_demonstration_over_the_web_ends_in_a_table_of_k_1_3_and_auto() {
     let dir = tempfile::tempdir().unwrap();
     let data = assets::data_dir();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (pages, index) = (path("corpus.jsonl"), path("index"));
-    fs::write(&pages, corpus()).unwrap();
-    let build = ["index", "build", "--corpus", &pages, "--out", &index];
-    let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
-    assert_eq!(code, 0, "{stderr}");
-
+    let [pages, index] = indexed(dir.path(), &corpus());
     let mut demo = Command::new(repository("deploy/demo-web.sh"));
     demo.args([env!("CARGO_BIN_EXE_spechop"), &pages, WEB])
         .env("SPECHOP_DATA_DIR", data)
@@ -102,8 +97,9 @@ fn the_demonstration_over_the_web_ends_in_a_table_of_k_1_3_and_auto() {
         panic!("{one:?}");
     };
     assert_eq!([rel_lat, simulated, wasted], [1.0, 1.0, 0.0]);
-    // The answer is there some microseconds before it is sent, which may be another last digit.
-    assert!((0.0..0.015).contains(&(seconds - first)), "{told}");
+    // The answer is there some microseconds before it is sent. A busy machine may pause in between, but not for as
+    // long as a look-up takes.
+    assert!((0.0..0.2).contains(&(seconds - first)), "{told}");
     for row in [three, chosen] {
         let &[own, rel_lat, bound, simulated, first, own_look_ups, wasted] = row else {
             panic!("{row:?}");

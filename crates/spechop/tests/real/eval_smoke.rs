@@ -12,9 +12,9 @@ use serde_json::Value;
 use spechop_eval::{Row, Run, Source, Variant};
 use spechop_testkit::assets;
 
-use crate::{Server, shell};
+use crate::Server;
+use crate::shell::{self, words};
 
-const COUNT: &str = "20";
 const WEB: &str = "1000:300:1";
 
 fn datasets() -> PathBuf {
@@ -102,9 +102,7 @@ impl Place {
 
     /// Starts a server; its address.
     fn serve(&self, args: &[&str]) -> (Server, String) {
-        // Its log would fill the test's.
-        let (server, address) = Server::start(self.command(args).stderr(Stdio::null()));
-        (server, address.unwrap())
+        Server::start(&mut self.command(args), &self.path("log"))
     }
 }
 
@@ -130,22 +128,9 @@ fn row<'a>(run: &'a Run, id: &str, variant: &str) -> &'a Row {
 fn twenty_questions_from_the_data_set_to_the_report() {
     let place = Place::new();
     let questions = datasets().join("questions.jsonl.gz");
-    let which = [
-        "--dataset",
-        "2wiki",
-        "--questions",
-        text(&questions),
-        "--count",
-        COUNT,
-    ];
-    let variants = [
-        "--k",
-        "1,3",
-        "--variant",
-        "k=3,verifier=exact",
-        "--variant",
-        "k=1,verifier=none",
-    ];
+    let which = words("--dataset 2wiki --count 20 --questions");
+    let which = [&which[..], &[text(&questions)]].concat();
+    let variants = words("--k 1,3 --variant k=3,verifier=exact --variant k=1,verifier=none");
     let bundle = place.path("bundle");
 
     let recording = [
@@ -162,16 +147,10 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     assert!(said.contains(" 0 stages run"), "{said}");
 
     let simulated = place.path("simulated");
-    let simulating = [
-        "eval",
-        "simulate",
-        "--bundle",
-        text(&bundle),
-        "--inject",
-        WEB,
-    ];
+    let over_web = ["--bundle", text(&bundle), "--inject", WEB];
+    let simulating = [&["eval", "simulate"][..], &over_web].concat();
     let keep = ["--json", "--out", text(&simulated)];
-    let (means, _) = place.run(&[&simulating, &variants[..], &keep].concat());
+    let (means, _) = place.run(&[&simulating[..], &variants, &keep].concat());
     let means: Vec<Value> = means
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -185,48 +164,16 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     assert_eq!(simulated_run.rows.len(), 80);
 
     // The real server, over tools that wait.
-    let (server, address) = place.serve(&[
-        "eval",
-        "replay",
-        "--bundle",
-        text(&bundle),
-        "--listen",
-        "127.0.0.1:0",
-        "--inject",
-        WEB,
-        "--speed",
-        "16",
-    ]);
+    let replay = words("eval replay --listen 127.0.0.1:0 --speed 16");
+    let (server, address) = place.serve(&[&replay[..], &over_web].concat());
     let replayed = place.path("replayed");
-    let live = |out: &Path, address: &str, more: &[&str]| -> Vec<String> {
-        let args = [
-            &["eval", "live"],
-            &which[..],
-            &[
-                "--system",
-                "embedded default",
-                "--addr",
-                address,
-                "--out",
-                text(out),
-            ],
-            more,
-        ];
-        args.concat().into_iter().map(str::to_owned).collect()
+    let asked = words("--variant k=1 --variant k=3,verifier=exact");
+    let live = |out: &Path, address: &str, more: &[&str]| {
+        let command = ["eval", "live", "--system", "embedded default"];
+        let to = ["--addr", address, "--out", text(out)];
+        place.run(&[&command[..], &which, &to, &asked, more].concat());
     };
-    let args = live(
-        &replayed,
-        &address,
-        &[
-            "--speed",
-            "16",
-            "--variant",
-            "k=1",
-            "--variant",
-            "k=3,verifier=exact",
-        ],
-    );
-    place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    live(&replayed, &address, &["--speed", "16"]);
     drop(server);
     let replayed_run = Run::read(&replayed).unwrap();
     assert_eq!(replayed_run.info.source, Source::Replayed);
@@ -250,12 +197,7 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     // Everything computing: what was recorded is what the server says.
     let (server, address) = place.serve(&["serve", "--listen", "127.0.0.1:0"]);
     let computed = place.path("live");
-    let args = live(
-        &computed,
-        &address,
-        &["--variant", "k=1", "--variant", "k=3,verifier=exact"],
-    );
-    place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    live(&computed, &address, &[]);
     drop(server);
     let live_run = Run::read(&computed).unwrap();
     for question in &live_run.questions {
@@ -270,15 +212,12 @@ fn twenty_questions_from_the_data_set_to_the_report() {
     }
 
     let report = place.path("report");
-    place.run(&[
-        "eval",
-        "report",
-        text(&simulated),
-        text(&replayed),
-        text(&computed),
-        "--out",
-        text(&report),
-    ]);
+    let reported = |runs: &[&Path]| {
+        let runs: Vec<_> = runs.iter().map(|run| text(run)).collect();
+        let to = ["--out", text(&report)];
+        place.run(&[&["eval", "report"][..], &runs, &to].concat());
+    };
+    reported(&[&simulated, &replayed, &computed]);
     let html = fs::read_to_string(report.join("report.html")).unwrap();
     let markdown = fs::read_to_string(report.join("report.md")).unwrap();
     assert!(html.contains("<svg") && html.contains("INJECTED"));
@@ -304,46 +243,17 @@ fn twenty_questions_from_the_data_set_to_the_report() {
         "was recorded with another seed",
     );
     let musique = datasets().join("../musique/questions.jsonl.gz");
-    place.refuses(
-        &[
-            "eval",
-            "record",
-            "--system",
-            "x",
-            "--dataset",
-            "2wiki",
-            "--questions",
-            text(&musique),
-            "--k",
-            "1",
-            "--out",
-            text(&place.path("x")),
-        ],
-        "musique",
-    );
-    place.refuses(
-        &[
-            "eval",
-            "simulate",
-            "--bundle",
-            text(&place.path("x")),
-            "--k",
-            "1",
-        ],
-        "is no bundle",
-    );
+    let elsewhere = place.path("x");
+    let record = words("eval record --system x --dataset 2wiki --k 1 --questions");
+    let files = [text(&musique), "--out", text(&elsewhere)];
+    place.refuses(&[&record[..], &files].concat(), "musique");
+    let nothing = ["eval", "simulate", "--k", "1", "--bundle", text(&elsewhere)];
+    place.refuses(&nothing, "is no bundle");
     // A run that lacks answers is never passed off as whole.
     let rows = fs::read_to_string(replayed.join("rows.jsonl")).unwrap();
     let fewer: Vec<_> = rows.lines().take(30).collect();
     fs::write(replayed.join("rows.jsonl"), fewer.join("\n") + "\n").unwrap();
-    place.run(&[
-        "eval",
-        "report",
-        text(&simulated),
-        text(&replayed),
-        "--out",
-        text(&report),
-    ]);
+    reported(&[&simulated, &replayed]);
     let markdown = fs::read_to_string(report.join("report.md")).unwrap();
     assert!(
         markdown.contains("NOT WHOLE: 15 of 20 questions"),

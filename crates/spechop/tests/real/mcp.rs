@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use spechop_testkit::assets;
+use spechop_testkit::{OwnPort, assets};
 
-use crate::Server;
 use crate::shell::{in_data_dir, output};
+use crate::{CORPUS, Server, indexed};
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/mcp_client.py");
 /// A server of others: a tool that searches a folder of notes.
@@ -21,25 +21,17 @@ const NOTES: &str = concat!(
 fn the_official_client_searches_fetches_and_asks() {
     let dir = tempfile::tempdir().unwrap();
     let data = assets::data_dir();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let corpus = r#"{"id":"p/1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
-{"id":"p/2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
-"#;
-    std::fs::write(path("corpus.jsonl"), corpus).unwrap();
-    let (from, to) = (path("corpus.jsonl"), path("index"));
-    let build = ["index", "build", "--corpus", &from, "--out", &to];
-    let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
-    assert_eq!(code, 0, "{stderr}");
-    let index = format!("index.dir={to}");
+    // Identifiers may hold a slash.
+    let corpus = CORPUS.replace("\"p", "\"p/");
+    let [_, index] = indexed(dir.path(), &corpus);
+    let index = format!("index.dir={index}");
     let serve = ["serve", "--listen", "127.0.0.1:0", "--set", &index];
     let mut serve = in_data_dir(&data, &serve);
     serve
         .env("SPECHOP_GENERATOR_THREADS", "1")
-        .env("SPECHOP_TUNING_STATE", "none")
-        .stderr(std::fs::File::create(path("log")).unwrap());
-    let (_server, address) = Server::start(&mut serve);
-    let log = || std::fs::read_to_string(path("log")).unwrap();
-    let address = address.unwrap_or_else(|| panic!("{}", log()));
+        .env("SPECHOP_TUNING_STATE", "none");
+    let (_server, address) = Server::start(&mut serve, &dir.path().join("log"));
+    let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
 
     let python = data.join("venv/bin/python");
     let mut client = Command::new(python);
@@ -98,10 +90,8 @@ fn a_tool_of_another_server_is_the_target() {
     );
     std::fs::write(path("config.toml"), config).unwrap();
     let mut serve = in_data_dir(&data, &["serve", "--config", &path("config.toml")]);
-    serve.stderr(std::fs::File::create(path("log")).unwrap());
-    let (_server, address) = Server::start(&mut serve);
+    let (_server, address) = Server::start(&mut serve, path("log").as_ref());
     let log = || std::fs::read_to_string(path("log")).unwrap();
-    let address = address.unwrap_or_else(|| panic!("{}", log()));
 
     let question = "Who is the mother of the director of film Polish-Russian War?";
     let ask = ["ask", "--addr", &address, "--json", "--k", "2", question];
@@ -132,10 +122,8 @@ fn a_tool_of_another_server_is_the_target() {
 
 #[test]
 fn a_bridge_to_nowhere_says_so() {
-    // A port that was free a moment ago.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    let port = OwnPort::reserve();
+    let address = port.address().to_string();
     let hello = concat!(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
         r#""capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#,

@@ -1,6 +1,7 @@
-//! The page of the server: its reducer over recorded runs in Node, and all of it in a real browser.
+//! The page of the server: its reducer over recorded runs in Node, and all of it in a real browser. So is the report of
+//! `spechop eval report`.
 
-use std::fs::{File, read_to_string, write};
+use std::fs::{read_to_string, write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -49,8 +50,8 @@ mod browser {
     use spechop_testkit::assets;
 
     use super::*;
-    use crate::Server;
     use crate::shell::{in_data_dir, output};
+    use crate::{Server, indexed};
 
     /// What a passage of the web may hold.
     const HOSTILE: &str = " <script>window.pwned=1</script><img src=x onerror=\"window.pwned=1\">";
@@ -87,26 +88,15 @@ mod browser {
         let dir = tempfile::tempdir().unwrap();
         let data = assets::data_dir();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        write(path("corpus.jsonl"), corpus()).unwrap();
-        let (corpus, index) = (path("corpus.jsonl"), path("index"));
-        let build = ["index", "build", "--corpus", &corpus, "--out", &index];
-        let (code, _, stderr) = output(&mut in_data_dir(&data, &build));
-        assert_eq!(code, 0, "{stderr}");
+        let [corpus, index] = indexed(dir.path(), &corpus());
 
-        // What it says goes to a file of this name.
-        let start = |log: &str, command: &mut Command| {
-            command.stderr(File::create(path(log)).unwrap());
-            let (server, address) = Server::start(command);
-            let said = || read_to_string(path(log)).unwrap();
-            (server, address.unwrap_or_else(|| panic!("{}", said())))
-        };
         let serve = |log: &str, variables: &[(&str, &str)]| {
             let mut serve = in_data_dir(&data, &["serve", "--listen", "127.0.0.1:0"]);
             serve
                 .env("SPECHOP_INDEX_DIR", &index)
                 .env("SPECHOP_TUNING_STATE", "none")
                 .envs(variables.iter().copied());
-            start(log, &mut serve)
+            Server::start(&mut serve, &dir.path().join(log))
         };
         let slow = [
             ("SPECHOP_QUESTION_VERIFIER", "exact"),
@@ -140,7 +130,7 @@ mod browser {
         // The same passages in a web that is as slow as a real one, and guesses from the index meanwhile.
         let mut web = in_data_dir(&data, &["eval", "web", "--corpus", &corpus]);
         web.args(["--listen", "127.0.0.1:0", "--latency", "3000:300"]);
-        let (_web, web) = start("web", &mut web);
+        let (_web, web) = Server::start(&mut web, &dir.path().join("web"));
         let url = format!("http://{web}");
         let surfs = [
             ("SPECHOP_TARGET_KIND", "web"),
@@ -158,6 +148,15 @@ mod browser {
             .env("PAGE_LOCKED", format!("http://{locked}/"))
             .env("PAGE_KEYS", format!("{} {}", key.0, once.0))
             .env("PAGE_TOOLS", data.join("page-tests"));
+        passed(&node.output().unwrap());
+    }
+
+    #[test]
+    fn the_stored_report_is_whole_on_any_screen_and_in_print() {
+        let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../eval/runs/report");
+        let mut node = node(&[tests().join("report.mjs")]);
+        node.env("REPORT", report.join("report.html"))
+            .env("PAGE_TOOLS", assets::data_dir().join("page-tests"));
         passed(&node.output().unwrap());
     }
 }

@@ -5,42 +5,27 @@ use std::process::Command;
 use serde_json::Value;
 use spechop_testkit::assets;
 
-use crate::Server;
 use crate::shell::{in_data_dir, output};
+use crate::{CORPUS, Server, indexed};
 
 #[test]
 fn serves_and_asks_with_real_parts() {
     let dir = tempfile::tempdir().unwrap();
     let data = assets::data_dir();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let corpus = r#"{"id":"p1","title":"Halcón","text":"Halcón is a film directed by Ana Ruiz."}
-{"id":"p2","title":"Ana Ruiz","text":"Ana Ruiz is a director who was born in Cádiz."}
-"#;
-    std::fs::write(path("corpus.jsonl"), corpus).unwrap();
     let spechop = |args: &[&str]| in_data_dir(&data, args);
     let run = |args: &[&str]| output(&mut spechop(args));
-    let (code, _, stderr) = run(&[
-        "index",
-        "build",
-        "--corpus",
-        &path("corpus.jsonl"),
-        "--out",
-        &path("index"),
-    ]);
-    assert_eq!(code, 0, "{stderr}");
-
-    let index = format!("index.dir={}", path("index"));
+    let [_, index] = indexed(dir.path(), CORPUS);
+    let index = format!("index.dir={index}");
     let serve = |listen: &str| spechop(&["serve", "--listen", listen, "--set", &index]);
     let mut server = serve("127.0.0.1:0");
     server
         .args(["--log-format", "json"])
         .env("SPECHOP_GENERATOR_THREADS", "1")
         .env("SPECHOP_QUESTION_HOP_BUDGET", "1")
-        .env("SPECHOP_TUNING_STATE", path("tuning.json"))
-        .stderr(std::fs::File::create(path("log")).unwrap());
-    let (mut server, address) = Server::start(&mut server);
+        .env("SPECHOP_TUNING_STATE", path("tuning.json"));
+    let (mut server, address) = Server::start(&mut server, path("log").as_ref());
     let log = || std::fs::read_to_string(path("log")).unwrap();
-    let address = address.unwrap_or_else(|| panic!("{}", log()));
 
     let question = "Where was the director of Halcón born?";
     let (code, stdout, stderr) = run(&["ask", question, "--addr", &address, "--json"]);

@@ -3,8 +3,9 @@
 
 pub(crate) mod scripted;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, PipeWriter};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,6 +14,27 @@ pub(crate) fn spechop(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spechop"));
     command.env_clear().stdin(Stdio::null()).args(args);
     command
+}
+
+/// The words of a command line, none of which has a blank in it.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// A pipe that nobody reads any more.
+pub(crate) fn unread() -> PipeWriter {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer
+}
+
+/// Starts a server and waits until it is ready. Its address, or, if it ended instead, `None`.
+pub(crate) fn ready(command: &mut Command) -> (Child, Option<String>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("ready on ").map(str::to_owned);
+    (child, address)
 }
 
 /// As on a full disk: not one byte can be written to a file.
@@ -91,24 +113,30 @@ pub(crate) fn miswritten(args: &[&str], words: &str) {
 }
 
 /// A file of recorded questions.
-pub(crate) struct Recorded(TempDir);
+pub(crate) struct Recorded {
+    path: String,
+    _dir: TempDir,
+}
 
 impl Recorded {
     pub(crate) fn new(content: impl AsRef<[u8]>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("hops.jsonl"), content).unwrap();
-        Self(dir)
+        let path = dir.path().join("hops.jsonl");
+        std::fs::write(&path, content).unwrap();
+        Self {
+            path: path.to_str().unwrap().to_owned(),
+            _dir: dir,
+        }
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
-        self.0.path().join("hops.jsonl")
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// What simulating it is refused with. Both forms of output must keep silent.
     #[track_caller]
     pub(crate) fn is_refused(&self, words: &str) {
-        let path = self.path();
-        let args = ["simulate", "--hops", path.to_str().unwrap()];
+        let args = ["simulate", "--hops", &self.path];
         refused(&args, words);
         refused(&[&args[..], &["--json"]].concat(), words);
     }
@@ -116,3 +144,10 @@ impl Recorded {
 
 /// A recorded question with nothing wrong in it.
 pub(crate) const GOOD: &str = r#"{"id":"a","hops":[{"segment_ms":330,"target_ms":4150,"speculation_ms":180,"accepted":true}],"final_ms":300}"#;
+
+/// [`GOOD`] with something in it replaced.
+#[track_caller]
+pub(crate) fn with(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    GOOD.replacen(from, to, 1)
+}

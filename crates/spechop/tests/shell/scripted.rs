@@ -1,9 +1,8 @@
 //! `spechop eval scripted` as a process of its own: the real server, over tools that wait and know everything.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Child;
 
-use super::spechop;
+use super::{ready, spechop};
 
 /// A server over scripted tools. Killed when it is dropped.
 pub(crate) struct Server {
@@ -20,11 +19,8 @@ impl Server {
     /// On this address.
     pub(crate) fn on(address: &str, more: &[&str]) -> Self {
         let args = [&["eval", "scripted", "--listen", address], more].concat();
-        let mut process = spechop(&args).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let stdout = process.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("ready on ").unwrap().trim().to_owned();
+        let (process, address) = ready(&mut spechop(&args));
+        let address = address.unwrap();
         Self { process, address }
     }
 

@@ -5,7 +5,7 @@ use spechop_types::Chance;
 use tokio::sync::oneshot;
 
 use super::super::boundary::Asked;
-use super::super::{Calibration, Space};
+use super::super::{PlattScaling, Space};
 use super::*;
 
 const LANE_MAX: usize = 3;
@@ -31,7 +31,7 @@ fn wanted() -> Arc<Wanted> {
         asked: Asked::new("who is it"),
         shown: Vec::new(),
         answer_tokens_max: 24,
-        calibration: Calibration {
+        calibration: PlattScaling {
             scale: 1.0,
             shift: 0.0,
         },

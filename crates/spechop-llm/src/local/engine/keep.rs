@@ -1,5 +1,8 @@
 //! What of a prompt is kept, for whichever worker gets the next one that begins the same.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use spechop_ports::Life;
 use spechop_types::{Owned, with_causes};
 
 use super::super::slots::PromptTokens;
@@ -46,6 +49,30 @@ impl Engine<'_> {
         if self.parts.compute.cut(slot, size).is_ok() {
             self.keep(slot, &prompt);
         }
+    }
+
+    /// If the output of what has been asked for is at hand, its question goes on at once: what it has left is
+    /// reserved for it, so that its next prompt only adds what is new (arXiv 2512.15834, algorithm 5).
+    pub(super) fn reserve_if_at_hand(&mut self, index: usize) {
+        let Running {
+            waiting,
+            slot,
+            progress,
+        } = &self.running[index];
+        let (slot, call) = (*slot, &waiting.job.call);
+        let (Some(tools), Some(life)) = (&self.parts.tools, call.life().map(Life::downgrade))
+        else {
+            return;
+        };
+        let Some(asked) = (tools.asked)(&progress.output.text()) else {
+            return;
+        };
+        if !tools.outputs.has(call, asked.as_str()) {
+            return;
+        }
+        self.parts.kept.reserve(self.slots.held(slot), &life);
+        self.slots.reserve(slot, life);
+        self.parts.counters.reserved.fetch_add(1, Relaxed);
     }
 
     /// Keeps a prompt that has just been read, for the other workers, too.

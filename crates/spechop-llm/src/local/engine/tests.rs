@@ -1,6 +1,8 @@
 //! What a panic costs: the generations that had begun, and no other. And what several workers do with
 //! the same jobs, turn by turn.
 
+mod drafts;
+
 use std::path::Path;
 
 use llama_cpp_2::model::LlamaModel;
@@ -91,6 +93,7 @@ fn engines<'model>(
             is_batch_invariant: false,
             queue: Arc::clone(&queue),
             kept: Arc::clone(&kept),
+            tools: None,
             counters: Arc::clone(&counters),
         })
     };

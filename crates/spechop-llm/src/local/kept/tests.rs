@@ -1,6 +1,7 @@
 //! What is kept, for whom, and for how long. Whether it may be reused is told in `slots`.
 
 use llama_cpp_2::token::LlamaToken;
+use spechop_ports::Life;
 use spechop_types::Tenant;
 
 use super::super::slots::Cuts;
@@ -97,4 +98,43 @@ fn what_is_kept_is_bounded_and_the_longest_unused_leaves_first() {
     let nothing = Kept::new(0);
     keep(&nothing, &prompt("a", 0..64, 0), "none");
     assert!(nothing.entries.lock().all.is_empty());
+}
+
+#[test]
+fn what_is_reserved_leaves_last_until_it_is_used_or_its_question_is_over() {
+    let asked = prompt("a", 0..96, 0);
+    let is_there = |kept: &Kept<&'static str>| !kept.lacks(&asked, 96);
+    let strangers = |kept: &Kept<&'static str>, numbers: std::ops::Range<i32>| {
+        for number in numbers {
+            let start = 1000 * number;
+            keep(kept, &prompt("b", start..start + 96, 0), "stranger");
+        }
+    };
+    // Room for three.
+    let reserved = |life: &Life| {
+        let kept = Kept::new(300);
+        keep(&kept, &asked, "asked");
+        // Of nothing, nothing is reserved, and of others neither.
+        kept.reserve(&prompt("a", [], 0), &life.downgrade());
+        kept.reserve(&prompt("b", 0..96, 0), &life.downgrade());
+        assert!(kept.entries.lock().all[0].reserved_for.is_none());
+        kept.reserve(&asked, &life.downgrade());
+        strangers(&kept, 1..6);
+        assert!(is_there(&kept) && kept.entries.lock().size() <= 300);
+        kept
+    };
+    let life = Life::of(Arc::new(()));
+    // Part of it is of use to others, too.
+    let kept = reserved(&life);
+    assert_eq!(find(&kept, &prompt("a", 0..70, 0)), Some(("asked", 64)));
+    strangers(&kept, 6..10);
+    assert!(is_there(&kept));
+    assert_eq!(find(&kept, &prompt("a", 0..200, 0)), Some(("asked", 96)));
+    strangers(&kept, 10..14);
+    assert!(!is_there(&kept));
+
+    let kept = reserved(&life);
+    drop(life);
+    strangers(&kept, 6..10);
+    assert!(!is_there(&kept));
 }

@@ -1,7 +1,10 @@
 //! What is reused, and of whom.
 
+use std::sync::Arc;
+
 use super::*;
 use proptest::prelude::*;
+use spechop_ports::Life;
 use spechop_types::Tenant;
 
 /// A prompt of the default tenant.
@@ -49,6 +52,83 @@ fn a_fixed_part_outlives_a_flood_of_others() {
         slots.release(placed.slot);
     }
     assert_eq!(run(&mut slots, &prompt((0..50).chain([901]), 50)).keep, 50);
+}
+
+/// A prompt that begins like no other one of these.
+fn stranger(number: i32) -> PromptTokens {
+    prompt(1000 * number..1000 * number + 40, 0)
+}
+
+/// Runs such a prompt to its end. The slot that it took.
+fn pass(slots: &mut Slots, prompt: &PromptTokens) -> usize {
+    let placed = run(slots, prompt);
+    slots.release(placed.slot);
+    placed.slot
+}
+
+/// A prompt with which nothing is shared spares no slot.
+#[test]
+fn the_longest_unused_leaves_first() {
+    let mut slots = Slots::new(2);
+    for number in 1..5 {
+        pass(&mut slots, &stranger(number));
+    }
+    let found = [2, 3, 4].map(|number| {
+        let longer = own(&prompt(1000 * number..1000 * number + 100, 0));
+        let keeps = slots.slots.iter().map(|slot| reusable(&slot.held, &longer));
+        keeps.max()
+    });
+    assert_eq!(found, [Some(0), Some(32), Some(32)]);
+}
+
+#[test]
+fn what_is_reserved_leaves_last_until_it_is_used() {
+    let life = Life::of(Arc::new(()));
+    let mut slots = Slots::new(2);
+    let asked = pass(&mut slots, &prompt(0..64, 0));
+    slots.reserve(asked, life.downgrade());
+    for number in 1..6 {
+        assert_ne!(pass(&mut slots, &stranger(number)), asked);
+    }
+    let longer = run(&mut slots, &prompt(0..100, 0));
+    assert_eq!((longer.slot, longer.keep), (asked, 64));
+    slots.release(longer.slot);
+    let taken = [6, 7].map(|number| pass(&mut slots, &stranger(number)));
+    assert!(taken.contains(&asked), "{taken:?}");
+    // The only copy of instructions is of use to all.
+    let mut slots = Slots::new(3);
+    pass(&mut slots, &prompt(0..64, 64));
+    let asked = pass(&mut slots, &prompt(100..164, 0));
+    slots.reserve(asked, life.downgrade());
+    run(&mut slots, &stranger(1));
+    assert_eq!(pass(&mut slots, &stranger(2)), asked);
+}
+
+#[test]
+fn nothing_is_reserved_for_a_question_that_is_over() {
+    let life = Life::of(Arc::new(()));
+    let mut slots = Slots::new(2);
+    let asked = pass(&mut slots, &prompt(0..64, 0));
+    slots.reserve(asked, life.downgrade());
+    drop(life);
+    let taken = [1, 2].map(|number| pass(&mut slots, &stranger(number)));
+    assert!(taken.contains(&asked), "{taken:?}");
+}
+
+#[test]
+fn a_reserved_slot_is_taken_if_there_is_no_other() {
+    let life = Life::of(Arc::new(()));
+    let mut slots = Slots::new(2);
+    let reserved = [1, 2].map(|number| {
+        let slot = pass(&mut slots, &stranger(number));
+        slots.reserve(slot, life.downgrade());
+        slot
+    });
+    // Of several, the longest unused. Then the other one, while that one runs.
+    for slot in reserved {
+        assert_eq!(run(&mut slots, &stranger(10 + slot as i32)).slot, slot);
+    }
+    assert_eq!(slots.take(&own(&stranger(3))), None, "all are running");
 }
 
 #[test]

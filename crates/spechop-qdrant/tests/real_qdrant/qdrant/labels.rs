@@ -9,6 +9,7 @@ use qdrant_client::qdrant::{
 };
 use spechop_ports::{Call, Encoder, PortError, Retriever};
 use spechop_qdrant::{Cluster, ClusterOptions, Push};
+use spechop_testkit::OwnPort;
 
 use super::server::{Server, hasty};
 use super::stores::{forget, fresh, some_server};
@@ -128,9 +129,8 @@ async fn a_key_is_needed_and_never_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_port_of_rest_and_a_port_without_a_server_are_told() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let nobody = OwnPort::reserve();
+    let url = format!("http://{}", nobody.address());
     let call = Call::authoritative();
     let error = searcher(&hasty(vec![url.clone()]), "c")
         .check(&call)

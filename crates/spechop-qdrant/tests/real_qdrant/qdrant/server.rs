@@ -1,7 +1,6 @@
-//! Servers for tests: on free ports of loopback, in folders of their own, ended with the test.
+//! Servers for tests: on ports of their own, in folders of their own, ended with the test.
 
 use std::fs::{self, File, Permissions};
-use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -14,6 +13,7 @@ use rustix::process::{Pid, Signal, getuid, kill_process};
 use spechop_ports::Call;
 use spechop_ports::retry::Retries;
 use spechop_qdrant::{Cluster, ClusterOptions};
+use spechop_testkit::OwnPort;
 use spechop_testkit::assets::data_dir;
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ const NOBODY: u32 = 65_534;
 /// A server that can be killed and started again with what it has on disk.
 pub(crate) struct Server {
     dir: TempDir,
-    ports: [u16; 3],
+    ports: [OwnPort; 3],
     settings: Vec<(&'static str, String)>,
     arguments: Vec<String>,
     process: Option<Child>,
@@ -40,12 +40,6 @@ fn binary() -> Option<PathBuf> {
     None
 }
 
-fn free_ports() -> [u16; 3] {
-    // All of them are held until all are known.
-    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
-}
-
 impl Server {
     /// A server that has not been started; `None` if there is no binary.
     pub(crate) fn new() -> Option<Self> {
@@ -54,7 +48,7 @@ impl Server {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
         Some(Self {
             dir,
-            ports: free_ports(),
+            ports: [(); 3].map(|()| OwnPort::reserve()),
             settings: Vec::new(),
             arguments: Vec::new(),
             process: None,
@@ -77,7 +71,7 @@ impl Server {
     /// As the first node of a cluster, or one that joins `first`.
     pub(crate) fn join(&mut self, first: Option<&Self>) {
         self.set("QDRANT__CLUSTER__ENABLED", "true");
-        self.set("QDRANT__CLUSTER__P2P__PORT", self.ports[2].to_string());
+        self.set("QDRANT__CLUSTER__P2P__PORT", self.port(2));
         self.arguments = vec!["--uri".to_owned(), self.peer()];
         if let Some(first) = first {
             self.arguments
@@ -86,7 +80,11 @@ impl Server {
     }
 
     fn peer(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports[2])
+        format!("http://{}", self.ports[2].address())
+    }
+
+    fn port(&self, which: usize) -> String {
+        self.ports[which].number().to_string()
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -94,7 +92,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports[1])
+        format!("http://{}", self.ports[1].address())
     }
 
     pub(crate) fn start(&mut self) {
@@ -114,8 +112,8 @@ impl Server {
             .current_dir(self.dir.path())
             .env_clear()
             .env("QDRANT__SERVICE__HOST", "127.0.0.1")
-            .env("QDRANT__SERVICE__HTTP_PORT", self.ports[0].to_string())
-            .env("QDRANT__SERVICE__GRPC_PORT", self.ports[1].to_string())
+            .env("QDRANT__SERVICE__HTTP_PORT", self.port(0))
+            .env("QDRANT__SERVICE__GRPC_PORT", self.port(1))
             .env("QDRANT__TELEMETRY_DISABLED", "true")
             .envs(self.settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

@@ -2,9 +2,9 @@ use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use spechop_draft::{Patterns, Taught};
-use spechop_ports::{Draft, DraftRequest, Drafter};
+use spechop_ports::{DraftRequest, Drafter};
 use spechop_testkit::CellMap;
-use spechop_types::{CommitKind, Hop, Observation, Question, SubQuestion};
+use spechop_types::{CommitKind, Draft, Hop, Observation, Question, SubQuestion};
 
 use super::super::TIME_MAX;
 use super::*;
@@ -42,14 +42,6 @@ impl Node {
     fn learns(&self, tenant: &Tenant, times: usize) {
         for at in 0..times {
             let name = format!("Quux{at}");
-            let observation = Observation::read(Some("Ogg".into()), Vec::new());
-            let hop = Hop {
-                sub_question: SubQuestion::new(&format!("Which moons does {name} have?")),
-                answer: Arc::clone(&observation.answer),
-                kind: CommitKind::Observed,
-                guess: None,
-                observation: Arc::new(observation),
-            };
             let drafter = &self.shared.drafter;
             drafter.draft(&DraftRequest {
                 tenant,
@@ -57,7 +49,7 @@ impl Node {
                 hops: &[],
                 limit: 1,
             });
-            drafter.learn(tenant, &question(&name), &[hop], true);
+            drafter.learn(tenant, &question(&name), &[hop(&name)], true);
         }
     }
 
@@ -78,8 +70,34 @@ fn question(name: &str) -> Question {
     .unwrap()
 }
 
+/// The hop that answers it.
+fn hop(name: &str) -> Hop {
+    let observation = Observation::read(Some("Ogg".into()), Vec::new());
+    Hop {
+        sub_question: SubQuestion::new(&format!("Which moons does {name} have?")),
+        answer: Arc::clone(&observation.answer),
+        kind: CommitKind::Observed,
+        guess: None,
+        observation: Arc::new(observation),
+    }
+}
+
 fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
+}
+
+/// Cells, their only server, and a tenant of it.
+fn alone() -> (Arc<CellMap>, Node, Tenant) {
+    let cells = Arc::new(CellMap::default());
+    let node = Node::new(&cells);
+    (cells, node, tenant("team"))
+}
+
+/// The text of the tenant's cell, and what it says.
+async fn told(cells: &CellMap, tenant: &Tenant) -> (String, Cell) {
+    let text = cells.read(&name(tenant)).await.unwrap().unwrap();
+    let cell = Cell::parse(&text).unwrap();
+    (text, cell)
 }
 
 const ASKED: &str = "Which moons does Zorblax have?";
@@ -124,8 +142,7 @@ async fn nothing_is_counted_twice() {
     }
     let mut expected = a.taught(&team).lesson;
     expected.add(&b.taught(&team).lesson);
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
-    let cell = Cell::parse(&text).unwrap();
+    let (text, cell) = told(&cells, &team).await;
     assert_eq!(cell.rows.len(), 2);
     assert_eq!(total(&cell.others(None)), 5);
     assert_eq!(total(&expected), 5);
@@ -144,54 +161,36 @@ async fn nothing_is_counted_twice() {
     a.turn().await;
     a.learns(&team, 1);
     a.turn().await;
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
     // One that it learnt before it noticed is lost.
-    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 6);
+    assert_eq!(total(&told(&cells, &team).await.1.others(None)), 6);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_learnt_after_a_look_is_told_at_the_next() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
+    let (cells, a, team) = alone();
     a.learns(&team, 1);
     a.turn().await;
     // The question had asked for its drafts before that look.
-    let observation = Observation::read(Some("Ogg".into()), Vec::new());
-    let hop = Hop {
-        sub_question: SubQuestion::new("Which moons does Quux have?"),
-        answer: Arc::clone(&observation.answer),
-        kind: CommitKind::Observed,
-        guess: None,
-        observation: Arc::new(observation),
-    };
-    a.shared
-        .drafter
-        .learn(&team, &question("Quux"), &[hop], true);
+    let drafter = &a.shared.drafter;
+    drafter.learn(&team, &question("Quux"), &[hop("Quux")], true);
     a.turn().await;
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
-    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 2);
+    assert_eq!(total(&told(&cells, &team).await.1.others(None)), 2);
 }
 
 /// As at the end of the server.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_given_up_is_made_up_for() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
+    let (cells, a, team) = alone();
     a.learns(&team, 3);
     assert!(a.turn().now_or_never().is_none());
     a.turn().await;
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
-    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
+    assert_eq!(total(&told(&cells, &team).await.1.others(None)), 3);
 }
 
 /// Its tenant does not ask again.
 #[tokio::test(start_paused = true)]
 async fn what_was_learnt_while_the_cells_were_away_is_told_later() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
+    let (cells, a, team) = alone();
     cells.is_down.store(true, Ordering::Relaxed);
     a.learns(&team, 3);
     assert_eq!(a.drafts(&tenant("other")), [""; 0]);
@@ -200,16 +199,13 @@ async fn what_was_learnt_while_the_cells_were_away_is_told_later() {
     assert_eq!(*a.shared.due.lock(), BTreeSet::from([team.clone()]));
     cells.is_down.store(false, Ordering::Relaxed);
     a.turn().await;
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
-    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
+    assert_eq!(total(&told(&cells, &team).await.1.others(None)), 3);
 }
 
 /// The swap was made, and its answer lost.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_is_there_was_told() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
+    let (cells, a, team) = alone();
     a.learns(&team, 3);
     let Taught { term, lesson, .. } = a.taught(&team);
     let row = row_of(&a.shared.me, term);
@@ -223,13 +219,7 @@ async fn a_row_that_is_there_was_told() {
 /// A server that has forgotten a tenant, because so many others came, adds to what it has told of it.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_that_was_forgotten_is_not_told_anew() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
-    let told = async || {
-        let text = cells.read(&name(&team)).await.unwrap().unwrap();
-        Cell::parse(&text).unwrap()
-    };
+    let (cells, a, team) = alone();
     a.learns(&team, 3);
     a.turn().await;
     for other in 0..64 {
@@ -241,12 +231,12 @@ async fn a_tenant_that_was_forgotten_is_not_told_anew() {
     assert_eq!(a.drafts(&team), [""; 0]);
     a.turn().await;
     assert_eq!(a.drafts(&team), [ASKED]);
-    assert_eq!(total(&told().await.others(None)), 3);
+    assert_eq!(total(&told(&cells, &team).await.1.others(None)), 3);
     for _ in 0..2 {
         a.learns(&team, 1);
         a.turn().await;
     }
-    let cell = told().await;
+    let (_, cell) = told(&cells, &team).await;
     assert_eq!((cell.rows.len(), total(&cell.others(None))), (1, 5));
 }
 
@@ -262,9 +252,7 @@ fn total(lesson: &Lesson) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn cells_that_are_away_or_damaged_harm_nothing() {
-    let cells = Arc::new(CellMap::default());
-    let a = Node::new(&cells);
-    let team = tenant("team");
+    let (cells, a, team) = alone();
     cells.is_down.store(true, Ordering::Relaxed);
     a.learns(&team, 3);
     a.turn().await;
@@ -284,8 +272,8 @@ async fn cells_that_are_away_or_damaged_harm_nothing() {
     }
     a.turn().await;
     assert!(!a.shared.outage.is_on());
-    let text = cells.read(&name(&team)).await.unwrap().unwrap();
-    assert_eq!(total(&Cell::parse(&text).unwrap().others(None)), 3);
+    let (text, cell) = told(&cells, &team).await;
+    assert_eq!(total(&cell.others(None)), 3);
     for end in 0..text.len().min(400) {
         assert!(Cell::parse(&text[..end]).is_none());
     }

@@ -1,6 +1,6 @@
 //! What is chosen for questions, from what was learnt of others.
 
-use spechop_agent::{Calibration, Weighing};
+use spechop_agent::{ReliabilityCurve, Weighing};
 use spechop_config::SpeculatorKind;
 use spechop_sim::{Past, PastGuess, PastHop};
 use spechop_theory::Stages;
@@ -144,7 +144,10 @@ fn what_is_fixed_stays_and_what_is_free_is_chosen() {
         Width::bounded(NonZeroUsize::new(3).unwrap())
     );
     assert_eq!(settings.policy.weighing.price_ms, 0);
-    assert_ne!(settings.policy.weighing.calibration, Calibration::AS_SAID);
+    assert_ne!(
+        settings.policy.weighing.calibration,
+        ReliabilityCurve::AS_SAID
+    );
     for plan_ahead in [false, true] {
         let (settings, _) = settle(
             Free {

@@ -3,6 +3,7 @@
 use spechop_store::sealed::{self, Readers};
 
 use super::*;
+use crate::state::BYTES_MAX;
 
 #[test]
 fn of_a_long_history_the_end_is_kept() {
@@ -53,22 +54,12 @@ fn of_too_many_questions_the_last_tunings_used_keep_theirs() {
         questions: 0,
     };
     let seen = |count: usize| {
-        let mut last = History::new(most.get());
+        let mut seen = Seen::new(Tuner::new(TunerOptions::default()), most);
         for _ in 0..count {
             let (hops, final_ms) = (Vec::new(), 1.0);
-            last.push(Past { hops, final_ms });
+            seen.last.push(Past { hops, final_ms });
         }
-        Seen {
-            calls: CallRate::default(),
-            tuner: Tuner::new(TunerOptions::default()),
-            hops: 0,
-            last,
-            guess_chance: Chance::EVEN,
-            choices: Choices::default(),
-            drafts: Drafts::default(),
-            weighed_at: 0,
-            members: Members::new(),
-        }
+        seen
     };
     let mut keep = |tenant: &str, count| {
         bounded.take(&llm(tenant));
@@ -106,5 +97,5 @@ async fn the_longest_file_can_be_read() {
     let hops: usize = questions.iter().map(|past| past.hops.len()).sum();
     let hop = (with_questions - estimates).div_ceil(hops as u64);
     let all = estimates * TUNINGS_MAX.get() as u64 + hop * kept::HOPS_KEPT as u64;
-    assert!(all < kept::BYTES_MAX, "{all} bytes");
+    assert!(all < BYTES_MAX as u64, "{all} bytes");
 }

@@ -1,53 +1,26 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
-use spechop_ports::{Encoded, Guess, Record, Remembered, TextKind, Version, contract};
+use spechop_ports::{Guess, Record, Remembered, Version, contract};
 use spechop_testkit::{SharedMap, TextVectors};
-use spechop_types::{CommitKind, Observation, Question, Refusal};
+use spechop_types::{CommitKind, Observation, Question};
 
 use super::*;
-
-/// Texts are as near as the letters that they have in common.
-#[derive(Default)]
-struct Letters {
-    /// So many calls make room for others.
-    preempted: AtomicU64,
-}
-
-#[async_trait]
-impl Encoder for Letters {
-    fn fingerprint(&self) -> &'static str {
-        "letters"
-    }
-
-    fn width(&self) -> usize {
-        26
-    }
-
-    async fn encode(
-        &self,
-        call: &Call,
-        kind: TextKind,
-        texts: Vec<String>,
-    ) -> Result<Encoded, PortError> {
-        if takes(&self.preempted) {
-            return Err(PortError::NotSpeculated {
-                what: "the encoder".to_owned(),
-                why: Refusal::Preempted,
-            });
-        }
-        TextVectors::letters().encode(call, kind, texts).await
-    }
-}
+use crate::memory::tests::preempted;
 
 fn server(entries: &SharedMap) -> SharedMemory {
     server_of(Arc::new(entries.clone()), 8)
 }
 
 fn server_of(entries: Arc<dyn SharedEntries>, most: usize) -> SharedMemory {
-    server_with(Letters::default(), entries, most)
+    server_with(TextVectors::letters(), entries, most)
 }
 
-fn server_with(encoder: Letters, entries: Arc<dyn SharedEntries>, most: usize) -> SharedMemory {
+fn server_with(
+    encoder: impl Encoder + 'static,
+    entries: Arc<dyn SharedEntries>,
+    most: usize,
+) -> SharedMemory {
     let options = MemoryOptions {
         most: NonZeroUsize::new(most).unwrap(),
         similarity: 0.95,
@@ -279,13 +252,15 @@ async fn a_hop_whose_writing_is_dropped_still_waits() {
 #[tokio::test]
 async fn an_entry_whose_encoding_made_room_is_written_later_with_its_vector() {
     let entries = SharedMap::default();
-    let encoder = Letters {
-        preempted: AtomicU64::new(1),
-    };
+    let makes_room = AtomicU64::new(1);
+    let encoder = TextVectors::letters().after(move |_, _| match takes(&makes_room) {
+        true => Err(preempted()),
+        false => Ok(Duration::ZERO),
+    });
     let one = server_with(encoder, Arc::new(entries.clone()), 8);
     one.hears("a", ASKED, "Wajda");
-    let preempted = one.write().await;
-    assert!(matches!(preempted, Err(PortError::NotSpeculated { .. })));
+    let written = one.write().await;
+    assert!(matches!(written, Err(PortError::NotSpeculated { .. })));
     assert_eq!((one.waiting(), entries.all()), (1, Vec::new()));
     one.write().await.unwrap();
     assert!(entries.all()[0].vector.is_some());

@@ -8,9 +8,9 @@ use spechop_proto::{
 };
 use spechop_types::VerifierMode;
 
-use super::clean::clean;
 use super::line::HARDLY;
 use super::profile;
+use crate::commands::clean::clean;
 
 /// What is shown besides the answer, its hops, its citations and its cost.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, Refusal, Stage};
 
-use super::clean::clean;
 use super::line::{settled, why};
+use crate::commands::clean::clean;
 
 /// One line per branch and hop, in the order in which they began.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, CommitKind, Hop, Refusal, Stage};
 
 use super::answer::changed;
-use super::clean::clean;
+use crate::commands::clean::clean;
 
 /// Why a fallback is asked, or an answer is withheld.
 pub(super) const HARDLY: &str = "hardly a question of the form that the planner was trained on";

@@ -1,7 +1,5 @@
 //! Shows a question while it is being answered, on stderr.
 
-use std::io::{self, Write};
-
 use clap::ValueEnum;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use spechop_proto::AskEvent;
@@ -57,7 +55,7 @@ impl Screen {
 
     pub(super) fn show(&mut self, event: &AskEvent) {
         match self {
-            Self::Events => event_line(event).iter().for_each(|line| say(line)),
+            Self::Events => event_line(event).iter().for_each(|line| say!("{line}")),
             Self::Last(board) => board.apply(event),
             Self::Live {
                 board,
@@ -93,18 +91,13 @@ impl Drop for Screen {
             Self::Live { lines, .. } => {
                 lines.iter().for_each(ProgressBar::abandon);
                 if !lines.is_empty() {
-                    say("");
+                    say!();
                 }
             }
-            Self::Last(board) => board.lines(false).iter().for_each(|line| say(line)),
+            Self::Last(board) => board.lines(false).iter().for_each(|line| say!("{line}")),
             Self::Events => {}
         }
     }
-}
-
-fn say(line: &str) {
-    // Whoever closed stderr does not want to see it.
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use spechop_eval::{AskedHop, Bundle, HopCounts, asked, write_whole};
 use spechop_sim::Clock;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
         say!("of {questions} questions, {whole} are whole; the others are left out");
     }
     match &args.out {
-        None => write(output, &hops).context("cannot write to stdout"),
+        None => write(output, &hops),
         Some(path) => {
             let mut lines = Vec::new();
             write(&mut lines, &hops)?;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use spechop_eval::{Brought, Bundle, Control, Injected, is_name, short_hash};
+use spechop_eval::{Brought, Bundle, CASCADE, Control, Injected, is_name, short_hash};
 
 use super::asked::counts;
 use crate::input;
@@ -26,6 +26,10 @@ pub(crate) struct BroughtArgs {
     /// but what another question found; `silent` never guesses. May be repeated.
     #[arg(long, value_name = "blind|silent")]
     control: Vec<Control>,
+    /// What `speculator=cascade` asks in a --variant: speculators that the bundle has, asked together
+    /// as by a server. The first confident guess counts, e.g. `hot,llm`.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    cascade: Vec<String>,
     /// The name in tables of what is brought [default: the name of the file].
     #[arg(long, value_name = "NAME", value_parser = named)]
     name: Option<String>,
@@ -64,6 +68,7 @@ impl BroughtArgs {
             read.parts
                 .insert(format!("speculator {name}"), "a control".to_owned());
         }
+        self.read_cascade(&mut read, bundle, injected)?;
         if !brings {
             return Ok(read);
         }
@@ -78,6 +83,10 @@ impl BroughtArgs {
             ensure!(
                 name.parse::<Control>().is_err(),
                 "`{name}` is a control; give yours another --name"
+            );
+            ensure!(
+                name != CASCADE || self.cascade.is_empty(),
+                "`{name}` is what --cascade makes; give yours another --name"
             );
             read.brought
                 .read_guesses(&name, shown(file), &*input, &hops)?;
@@ -102,6 +111,33 @@ impl BroughtArgs {
                 .push(format!("{name}: verdicts for {count} of {all} hops"));
         }
         Ok(read)
+    }
+
+    fn read_cascade(
+        &self,
+        read: &mut Read,
+        bundle: &Bundle,
+        injected: Option<Injected>,
+    ) -> anyhow::Result<()> {
+        if self.cascade.is_empty() {
+            return Ok(());
+        }
+        let recorded = bundle.speculators();
+        ensure!(
+            !recorded.contains(CASCADE),
+            "the bundle has guesses of `{CASCADE}` itself: leave --cascade out"
+        );
+        for name in &self.cascade {
+            ensure!(
+                recorded.contains(name.as_str()),
+                "the bundle has no guesses of `{name}`, but of {}",
+                Vec::from_iter(recorded).join(", ")
+            );
+        }
+        read.brought.add_cascade(&self.cascade, bundle, injected);
+        let part = format!("speculator {CASCADE}");
+        read.parts.insert(part, self.cascade.join(", "));
+        Ok(())
     }
 
     /// The given name, or the file's without its folder and its ending.

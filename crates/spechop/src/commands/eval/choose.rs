@@ -4,7 +4,6 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use spechop_eval::{Bundle, Compared, Recording, compare, learning};
 use spechop_sim::Wanted;
 
@@ -51,8 +50,6 @@ Example:
 /// Questions that a server may learn from before it is measured.
 const SKIPPED: usize = 50;
 
-const STDOUT: &str = "cannot write to stdout";
-
 /// Plays, and prints what came of it.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     anyhow::ensure!(
@@ -89,12 +86,11 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         writeln!(
             output,
             "of {hops} hops, {untried} were not guessed; they have the guesses of others"
-        )
-        .context(STDOUT)?;
+        )?;
     }
     let (compared, chosen) = compare(&recording, wanted)?;
     let heading = "questions                      best fixed setting              RelLat  targets | chosen: RelLat  targets | k = 1";
-    writeln!(output, "{heading}").context(STDOUT)?;
+    writeln!(output, "{heading}")?;
     for of in &compared {
         let Some((setting, fixed)) = of.best() else {
             continue;
@@ -110,8 +106,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
             of.chosen.rel_lat,
             of.chosen.targets,
             of.standard_targets,
-        )
-        .context(STDOUT)?;
+        )?;
     }
     for (places, played) in ["1, 3, 5, …", "2, 4, 6, …"].iter().zip(&chosen) {
         let Some(played) = played else { continue };
@@ -121,8 +116,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
             played.k,
             if played.plan_ahead { "on" } else { "off" },
             played.weighing.least(0.0).share(),
-        )
-        .context(STDOUT)?;
+        )?;
     }
     let all = compared.iter().find(|of| of.kind.is_none());
     if let Some((setting, _)) = all.and_then(Compared::best) {
@@ -137,8 +131,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
                 learnt.targets,
                 fixed.rel_lat,
                 fixed.targets,
-            )
-            .context(STDOUT)?;
+            )?;
         }
     }
     Ok(())

@@ -52,8 +52,6 @@ A person knows better. Draw a sample, set `same` in each line to true or false, 
   spechop eval decisions eval/runs/2wiki-own/live-4150 --out sample.jsonl
   spechop eval decisions --labelled sample.jsonl";
 
-const STDOUT: &str = "cannot write to stdout";
-
 /// Judges, writes the sample, and prints.
 pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
     if let Some(file) = &args.labelled {
@@ -83,7 +81,7 @@ pub(crate) fn run(args: &Args, mut output: impl Write) -> anyhow::Result<()> {
         say!("{} of {there} decisions to label", sample.len());
     }
     // Last: if nobody reads it, the sample is there all the same.
-    output.write_all(&shown).context(STDOUT)
+    Ok(output.write_all(&shown)?)
 }
 
 fn write(path: &Path, sample: &[Decision]) -> anyhow::Result<()> {
@@ -125,14 +123,12 @@ fn print(
             output,
             "{} decisions; what is right says {judge}\n",
             decisions.len()
-        )
-        .context(STDOUT)?;
+        )?;
         writeln!(
             output,
             "{:<9} {:>8} {:>6} {:>7} {:>10} {:>7}",
             "verifier", "accepted", "p", "known", "precision", "recall"
-        )
-        .context(STDOUT)?;
+        )?;
     }
     for (name, mode) in VERIFIERS {
         let quality = Quality::of(decisions, mode, &truth);
@@ -142,7 +138,7 @@ fn print(
             line["p"] = quality.p().into();
             line["precision"] = quality.precision().into();
             line["recall"] = quality.recall().into();
-            writeln!(output, "{line}").context(STDOUT)?;
+            writeln!(output, "{line}")?;
             continue;
         }
         let share = |share: Option<f64>| share.map_or_else(|| "–".into(), |x| format!("{x:.3}"));
@@ -154,8 +150,7 @@ fn print(
             quality.known,
             share(quality.precision()),
             share(quality.recall())
-        )
-        .context(STDOUT)?;
+        )?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use spechop_eval::retrieval::{
 use spechop_eval::{Dataset, commit, machine, read_ids};
 
 use super::parts::hashed;
+use super::questions::dataset;
 use super::steps::Steps;
 use crate::commands::index::encoder::Model;
 use crate::models::of_file;
@@ -93,27 +94,25 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
 fn show(fit: &Fit) -> anyhow::Result<()> {
     let mut out = stdout();
     let names: Vec<&str> = fit.sets.keys().map(String::as_str).collect();
-    let cannot = "cannot write to stdout";
-    writeln!(out, "weight  recall@5  {}", names.join("  ")).context(cannot)?;
+    writeln!(out, "weight  recall@5  {}", names.join("  "))?;
     for (at, (weight, recall)) in fit.recall_at_5.iter().enumerate() {
         let own = fit.sets.values().filter_map(|set| set.recall.get(at));
         let own: Vec<String> = own
             .map(|(_, [_, recall])| format!("{:.2}", 100.0 * recall))
             .collect();
         let own = own.join("  ");
-        writeln!(out, "{weight:6}  {:8.2}  {own}", 100.0 * recall).context(cannot)?;
+        writeln!(out, "{weight:6}  {:8.2}  {own}", 100.0 * recall)?;
     }
-    writeln!(out, "index.lexical_weight = {}", fit.weight).context(cannot)
+    Ok(writeln!(out, "index.lexical_weight = {}", fit.weight)?)
 }
 
 fn set(words: &[String]) -> anyhow::Result<Set<'_>> {
     let [name, look_ups, index] = words else {
         anyhow::bail!("--on takes three words: SET FILE DIR");
     };
-    let known = Dataset::ALL.into_iter().find(|set| set.as_str() == name);
-    let names = || Dataset::ALL.map(Dataset::as_str).join(", ");
+    let dataset = dataset(name).map_err(|why| anyhow::anyhow!("--on: {why}, found {name}"))?;
     Ok(Set {
-        dataset: known.with_context(|| format!("--on: expected {}, found {name}", names()))?,
+        dataset,
         look_ups: Path::new(look_ups),
         index: Path::new(index),
     })

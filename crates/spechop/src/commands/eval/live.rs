@@ -126,7 +126,10 @@ pub(super) async fn run(args: &Args, env: &Env) -> anyhow::Result<()> {
     print_means(&options, &Run::read(&args.out)?, &mut output)?;
     let (rows, dir) = (summary.there + summary.added, args.out.display());
     let added = summary.added;
-    writeln!(output, "{rows} answers are in {dir}, {added} of them new").context(STDOUT)
+    Ok(writeln!(
+        output,
+        "{rows} answers are in {dir}, {added} of them new"
+    )?)
 }
 
 impl Args {
@@ -207,15 +210,13 @@ impl Args {
 fn print_means(options: &LiveOptions, run: &Run, mut output: impl Write) -> anyhow::Result<()> {
     for at_once in &options.concurrency {
         if options.concurrency.len() > 1 {
-            writeln!(output, "{at_once} at once").context(STDOUT)?;
+            writeln!(output, "{at_once} at once")?;
         }
         let table = means::table(&of_each(&options.variants, *at_once, run));
-        write!(output, "{table}").context(STDOUT)?;
+        write!(output, "{table}")?;
     }
     Ok(())
 }
-
-const STDOUT: &str = "cannot write to stdout";
 
 /// The means of each variant with so many questions under way at once.
 fn of_each(variants: &[Variant], at_once: u32, run: &Run) -> Vec<Means> {

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use indicatif::ProgressBar;
 use spechop_config::Env;
 use spechop_eval::load::{LoadClient, LoadOptions, LoadProgress, LoadSetting, Shape, load};
@@ -133,13 +133,12 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         seed: args.seed,
         command: super::command(env),
     };
-    let mut out = stdout();
     let text = if args.json {
         serde_json::to_string_pretty(&run)?
     } else {
         run.text()
     };
-    writeln!(out, "{}", text.trim_end()).context("cannot write to stdout")?;
+    writeln!(stdout(), "{}", text.trim_end())?;
     ensure!(run.answered() > 0, "no question was answered");
     Ok(())
 }

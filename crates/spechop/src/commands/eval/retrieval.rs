@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use spechop_config::Env;
 use spechop_eval::retrieval::{
     Found, IndexRetriever, LookUps, Measurement, PassageIndex, RetrievalInfo, Searched, keep,
@@ -168,8 +168,7 @@ pub(super) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         command: super::command(env),
     };
     let report = keep(&args.out, &info, &all, &rows)?;
-    let written = stdout().write_all(report.as_bytes());
-    written.context("cannot write to stdout")
+    Ok(stdout().write_all(report.as_bytes())?)
 }
 
 /// What the rows depend on, by hash.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use spechop_config::Env;
 use spechop_eval::{
     Brought, Bundle, Injected, Means, Question, Row, Run, RunInfo, Source, Variant, Wanted, commit,
@@ -51,14 +51,13 @@ EM then says of how many questions it is.
 
 --guesses and --verdicts play a speculator or a verifier of your own; eval/README.md has an example.
 --control plays one that knows nothing: what the window gains with it is not owed to prediction.
+--cascade plays several that were recorded as one.
 
 Examples:
   spechop eval simulate --bundle runs/2wiki --k 1,2,3,inf
   spechop eval simulate --bundle runs/2wiki --suite --inject 4150:1680:1 --out runs/2wiki-web-simulated
   spechop eval simulate --bundle runs/2wiki --variant k=3,rounds=on --variant k=3,salvage=off
   spechop eval simulate --bundle runs/2wiki --k 3 --guesses mine.jsonl --out runs/2wiki-mine";
-
-const STDOUT: &str = "cannot write to stdout";
 
 /// Plays, keeps the rows, prints the means.
 pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
@@ -86,13 +85,13 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
         .collect();
     if args.json {
         for mean in &means {
-            writeln!(output, "{}", serde_json::to_string(mean)?).context(STDOUT)?;
+            writeln!(output, "{}", serde_json::to_string(mean)?)?;
         }
         return Ok(());
     }
-    write!(output, "{}", means::table(&means)).context(STDOUT)?;
+    write!(output, "{}", means::table(&means))?;
     for told in &read.told {
-        writeln!(output, "{told}").context(STDOUT)?;
+        writeln!(output, "{told}")?;
     }
     Ok(())
 }

@@ -1,18 +1,15 @@
 //! The real server over tools that stand in for real ones: recorded or scripted.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use spechop_config::{Config, Env, SpeculatorKind, Written};
 use spechop_eval::{Injected, Parts};
 use spechop_server::{App, Bare, Toolbox};
 
-use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
-use crate::output::stdout;
+use crate::commands::serve::{bind, listen, shutdown_signal};
 
 /// The speculators that stand-ins are offered as.
 pub(super) const SPECULATORS: [&str; 3] = ["hot", "index", "llm"];
@@ -112,14 +109,9 @@ pub(super) async fn serve(config: Config, parts: Parts) -> anyhow::Result<()> {
         speculators,
     };
     let toolbox = Toolbox::of(bare, &config);
-    let listen = config.server.listen;
-    let socket = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
+    let socket = bind(config.server.listen)?;
     let shutdown = shutdown_signal()?;
-    let listener = socket.listen(BACKLOG).context("cannot listen")?;
-    let address = listener
-        .local_addr()
-        .context("the listener has no address")?;
-    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
+    let listener = listen(socket)?;
     let served = App::with_toolbox(config, toolbox).serve(listener, shutdown);
     // It is large, and those who await it would be, too.
     Ok(Box::pin(served).await?)

@@ -1,6 +1,5 @@
 //! `spechop eval web`: a local web to search.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,9 +8,8 @@ use spechop_eval::dataset::passages;
 use spechop_eval::web::{Latency, Web, WebOptions, on_loopback};
 
 use super::variants::milliseconds;
-use crate::commands::serve::{BACKLOG, bind, shutdown_signal};
+use crate::commands::serve::{bind, listen, shutdown_signal};
 use crate::commands::share;
-use crate::output::stdout;
 
 /// The arguments of `spechop eval web`.
 #[derive(Debug, clap::Args)]
@@ -84,15 +82,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let passages = passages(&args.corpus)?;
     let made_of = passages.len();
-    let socket = bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
+    let socket = bind(args.listen)?;
     let shutdown = shutdown_signal()?;
     let web = Web::new(passages, options);
     say!("{} pages made of {made_of} passages", web.pages());
-    let listener = socket.listen(BACKLOG).context("cannot listen")?;
-    let address = listener
-        .local_addr()
-        .context("the listener has no address")?;
-    writeln!(stdout(), "ready on {address}").context("cannot write to stdout")?;
+    let listener = listen(socket)?;
     // Pages without end must not hold the end up.
     tokio::select! {
         served = web.serve(listener) => served.context("the web has ended"),

@@ -1,11 +1,12 @@
 //! How far a build is, for whoever watches it.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar};
 use spechop_index::Progress;
 use tokio::time::Instant;
+
+use crate::bar::bar;
 
 /// Where nobody watches a bar, a line this often.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -13,7 +14,6 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// A bar where someone watches; elsewhere a line now and then.
 pub(super) struct Display {
     bar: ProgressBar,
-    watched: bool,
     started: Instant,
     line_at: Instant,
     /// Passages that an earlier run had encoded.
@@ -22,18 +22,8 @@ pub(super) struct Display {
 
 impl Display {
     pub(super) fn new(started: Instant) -> Self {
-        let watched = std::io::stderr().is_terminal();
-        let bar = if watched {
-            ProgressBar::no_length()
-        } else {
-            ProgressBar::hidden()
-        };
-        // The template is a constant, and tried by a test.
-        let style = ProgressStyle::with_template(TEMPLATE);
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self {
-            bar,
-            watched,
+            bar: bar(0, TEMPLATE),
             started,
             line_at: started,
             before: None,
@@ -62,7 +52,7 @@ impl Display {
             }
         };
         self.bar.set_position(done as u64);
-        if !self.watched && self.line_at.elapsed() >= LINE_EVERY && done > before {
+        if self.bar.is_hidden() && self.line_at.elapsed() >= LINE_EVERY && done > before {
             self.line_at = Instant::now();
             say!("{}", line(progress, done - before, self.started.elapsed()));
         }
@@ -85,11 +75,6 @@ fn line(progress: Progress, here: usize, took: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_bar_has_a_template_that_can_be_read() {
-        ProgressStyle::with_template(TEMPLATE).unwrap();
-    }
 
     #[test]
     fn a_line_tells_rate_and_time_left_of_this_run() {

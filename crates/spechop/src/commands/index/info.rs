@@ -1,14 +1,14 @@
-//! `spechop index info`.
+//! `spechop index info` and `spechop index verify`.
 
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
-use spechop_index::look;
+use spechop_index::{Checked, Inputs, check, look};
 
 use super::{hot_rows, say};
 
-/// The arguments of `spechop index info`.
+/// The arguments of both commands.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The folder of the index.
@@ -19,8 +19,8 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs the command.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+/// Runs `spechop index info`.
+pub(super) fn info(args: &Args) -> anyhow::Result<()> {
     let found = look(&args.dir)?;
     let inputs = &found.inputs;
     let mut text = format!(
@@ -43,17 +43,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             part.number, part.of
         );
     }
-    let info = Info {
-        index: &args.dir,
-        rows: found.rows,
-        bytes: found.bytes,
-        hot_rows: found.hot_rows,
-        inputs,
-    };
-    say(args.json, &info, &text)
+    say(args.json, &Info::of(&args.dir, &found), &text)
 }
 
-/// What the command says on stdout, for programs.
+/// Runs `spechop index verify`.
+pub(super) fn verify(args: &Args) -> anyhow::Result<()> {
+    let checked = check(&args.dir)?;
+    let (rows, hot, shown) = (checked.rows, hot_rows(checked.hot_rows), args.dir.display());
+    let (encoder, width) = (&checked.inputs.encoder, checked.inputs.width);
+    let bytes = HumanBytes(checked.bytes);
+    let sentence = format!(
+        "index {shown} is whole; {rows} passages{hot}, {bytes}, encoder {encoder} ({width})"
+    );
+    say(args.json, &Info::of(&args.dir, &checked), &sentence)
+}
+
+/// What the commands say on stdout, for programs.
 #[derive(Serialize)]
 struct Info<'a> {
     #[serde(serialize_with = "crate::output::lossy")]
@@ -61,5 +66,17 @@ struct Info<'a> {
     rows: usize,
     bytes: u64,
     hot_rows: Option<usize>,
-    inputs: &'a spechop_index::Inputs,
+    inputs: &'a Inputs,
+}
+
+impl<'a> Info<'a> {
+    fn of(index: &'a Path, checked: &'a Checked) -> Self {
+        Self {
+            index,
+            rows: checked.rows,
+            bytes: checked.bytes,
+            hot_rows: checked.hot_rows,
+            inputs: &checked.inputs,
+        }
+    }
 }

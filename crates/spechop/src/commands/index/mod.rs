@@ -1,4 +1,4 @@
-//! `spechop index`: passage indexes. A file for each of its commands.
+//! `spechop index`: passage indexes.
 
 mod build;
 mod change;
@@ -9,7 +9,6 @@ mod info;
 mod merge;
 mod push;
 mod search;
-mod verify;
 
 use std::io::Write;
 use std::path::Path;
@@ -46,7 +45,7 @@ enum Command {
     Push(push::Args),
     /// Read every byte of an index and check that it is complete and undamaged.
     #[command(alias = "check")]
-    Verify(verify::Args),
+    Verify(info::Args),
 }
 
 impl Args {
@@ -67,14 +66,14 @@ impl Args {
 pub(crate) fn run(args: Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
     match args.command {
         Command::Build(args) => build::run(args, env),
-        Command::Info(args) => info::run(&args),
+        Command::Info(args) => info::info(&args),
         Command::Search(args) => search::run(args, env),
         Command::Add(args) => change::add(args, env),
         Command::Remove(args) => change::take(&args),
         Command::Merge(args) => merge::run(args),
         Command::Hot(args) => hot::run(args),
         Command::Push(args) => push::run(&args, data_dir, env),
-        Command::Verify(args) => verify::run(&args),
+        Command::Verify(args) => info::verify(&args),
     }
 }
 

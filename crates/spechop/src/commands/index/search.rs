@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 use spechop_config::{Env, LexicalWeight, served_index_dir};
 use spechop_index::{Found, search};
+use spechop_types::is_invisible;
 
 use super::encoder::Model;
 use super::say;
+use crate::commands::clean::clean;
 use crate::commands::runtime;
 
 /// The arguments of `spechop index search`.
@@ -55,10 +57,32 @@ struct Results<'a> {
     passages: &'a [Found],
 }
 
+/// What was read from outside must not steer the terminal, nor hide in it. The lines of a text stay.
 fn shown(found: &Found) -> String {
     let url = found.url.as_deref().unwrap_or_default();
-    let head = format!("{:.3}  {}  {}  {url}", found.score, found.id, found.title);
-    // What was read from outside must not steer the terminal.
-    let text = format!("{}\n{}", head.trim_end(), found.text);
-    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+    let [id, title, url] = [found.id.as_str(), &found.title, url].map(clean);
+    let head = format!("{:.3}  {id}  {title}  {url}", found.score);
+    let mut text = found.text.replace(is_invisible, "");
+    text = text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
+    format!("{}\n{text}", head.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_neither_steers_the_terminal_nor_looks_like_two() {
+        let found = Found {
+            id: "p\u{202e}1".into(),
+            title: "Page\n0.999  p2  Other".into(),
+            text: "two\u{200b}\n  lines\u{1b}[2J".into(),
+            url: None,
+            score: 0.5,
+        };
+        assert_eq!(
+            shown(&found),
+            "0.500  p1  Page 0.999 p2 Other\ntwo\n  lines\u{fffd}[2J"
+        );
+    }
 }

@@ -1,18 +1,7 @@
-use std::ffi::OsString;
-
 use spechop_config::{Config, Written};
 
 use super::*;
-
-fn no_clients() -> Clients {
-    let absent = || OsString::from("/nonexistent/client");
-    Clients {
-        mvn: absent(),
-        npm: absent(),
-        python: absent(),
-        hub: vec![absent()],
-    }
-}
+use crate::models::{PACKAGE, entry};
 
 fn pull_args(names: &[&str], from: Option<&Path>) -> PullArgs {
     PullArgs {
@@ -25,18 +14,11 @@ fn pull_args(names: &[&str], from: Option<&Path>) -> PullArgs {
 
 /// Encoders of a few bytes, under the names that the real ones have.
 fn encoders() -> Catalogue {
-    // SHA-256 of "abc".
-    let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    let entry = |name: &str| {
-        format!(
-            "[[models]]\nname = {name:?}\nkind = \"encoder\"\nabout = \"\"\nlicence = \"MIT\"\n\
-             [models.package]\nclient = \"npm\"\nname = \"p\"\nversion = \"1\"\nbytes = 9\n\
-             [models.encoder]\nquery_prefix = \"\"\npassage_prefix = \"\"\npooling = \"mean\"\nwidth = 3\n\
-             query_tokens_max = 4\npassage_tokens_max = 5\n\
-             [[models.files]]\npath = \"model.onnx\"\nbytes = 3\nsha256 = {sha:?}\nmember = \"m\"\n"
-        )
-    };
-    let encoders = [EARLIER_ENCODER, DEFAULT_ENCODER, FALLBACK_ENCODER].map(entry);
+    let source = "[models.package]\nclient = \"npm\"\nname = \"p\"\nversion = \"1\"\nbytes = 9\n\
+        [models.encoder]\nquery_prefix = \"\"\npassage_prefix = \"\"\npooling = \"mean\"\nwidth = 3\n\
+        query_tokens_max = 4\npassage_tokens_max = 5";
+    let encoders = [EARLIER_ENCODER, DEFAULT_ENCODER, FALLBACK_ENCODER]
+        .map(|name| entry(name, "encoder", source, "model.onnx", b"abc", "m"));
     Catalogue::parse(&encoders.concat(), "any").unwrap()
 }
 
@@ -50,13 +32,13 @@ fn the_stand_in_is_pulled_only_where_the_default_cannot_be_had() {
     let args = pull_args(&[ANY_ENCODER], Some(mirror.path()));
     let noted =
         || fs::read_to_string(data.path().join("models").join(DEFAULT_ENCODER_FILE)).unwrap();
-    let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+    let why = pull(&encoders(), &args, data.path(), Clients::absent()).unwrap_err();
     assert!(why.to_string().contains("cannot pull gte-small"), "{why}");
     put(FALLBACK_ENCODER);
-    pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+    pull(&encoders(), &args, data.path(), Clients::absent()).unwrap();
     assert_eq!(noted(), "gte-small\n");
     put(DEFAULT_ENCODER);
-    pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+    pull(&encoders(), &args, data.path(), Clients::absent()).unwrap();
     assert_eq!(noted(), "e5-small-v2-int8\n");
     let models = data.path().join("models");
     let encoder = fs::read_to_string(models.join("e5-small-v2-int8/encoder.toml")).unwrap();
@@ -67,20 +49,20 @@ fn the_stand_in_is_pulled_only_where_the_default_cannot_be_had() {
     // Once it is chosen, nothing else takes its place.
     fs::remove_dir_all(models.join(DEFAULT_ENCODER)).unwrap();
     fs::remove_dir_all(mirror.path().join(DEFAULT_ENCODER)).unwrap();
-    let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+    let why = pull(&encoders(), &args, data.path(), Clients::absent()).unwrap_err();
     let expected = format!("cannot pull {DEFAULT_ENCODER}");
     assert!(why.to_string().contains(&expected), "{why}");
     assert_eq!(noted(), "e5-small-v2-int8\n");
     // What an earlier release chose, indexes were built with.
     fs::write(models.join(DEFAULT_ENCODER_FILE), "e5-small-v2\n").unwrap();
     put(EARLIER_ENCODER);
-    pull(&encoders(), &args, data.path(), no_clients()).unwrap();
+    pull(&encoders(), &args, data.path(), Clients::absent()).unwrap();
     assert_eq!(noted(), "e5-small-v2\n");
     assert!(models.join("e5-small-v2/model.onnx").exists());
     // Nobody has chosen anew if the choice cannot be read.
     put(DEFAULT_ENCODER);
     fs::write(models.join(DEFAULT_ENCODER_FILE), b"\xff\n").unwrap();
-    let why = pull(&encoders(), &args, data.path(), no_clients()).unwrap_err();
+    let why = pull(&encoders(), &args, data.path(), Clients::absent()).unwrap_err();
     assert!(why.to_string().starts_with("cannot read"), "{why}");
     assert!(!models.join(DEFAULT_ENCODER).exists());
 }
@@ -121,7 +103,7 @@ fn default_is_all_that_a_server_of_the_default_configuration_needs() {
 fn an_unknown_name_stops_everything_before_it_begins() {
     let data = tempfile::tempdir().unwrap();
     let args = pull_args(&[FALLBACK_ENCODER, "e5-smal"], None);
-    let why = pull(&encoders(), &args, data.path(), no_clients())
+    let why = pull(&encoders(), &args, data.path(), Clients::absent())
         .unwrap_err()
         .to_string();
     assert!(
@@ -197,37 +179,31 @@ fn a_list_tells_states_to_people_and_programs() {
 
 #[test]
 fn a_model_that_is_here_or_in_a_mirror_needs_nothing_that_it_is_made_of() {
-    // SHA-256 of "abc".
-    let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let entry = |name: &str, source: &str, member: &str| {
-        format!(
-            "[[models]]\nname = {name:?}\nkind = \"generator\"\nabout = \"\"\nlicence = \"MIT\"\n{source}\n\
-             [[models.files]]\npath = \"model.gguf\"\nbytes = 3\nsha256 = {sha:?}\nmember = {member:?}\n"
-        )
+        entry(name, "generator", source, "model.gguf", b"abc", member)
     };
-    let package = "[models.package]\nclient = \"pip\"\nname = \"p\"\nversion = \"1\"\nbytes = 1";
     let merged = "[models.made.merged]\nmodel = \"base\"\nadapter = \"adapter\"";
     let entries = [
-        entry("base", package, "m"),
-        entry("adapter", package, "m"),
+        entry("base", PACKAGE, "m"),
+        entry("adapter", PACKAGE, "m"),
         entry("whole", merged, ""),
     ];
     let catalogue = Catalogue::parse(&entries.concat(), "any").unwrap();
     let (data, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let args = pull_args(&["whole"], Some(mirror.path()));
-    let why = pull(&catalogue, &args, data.path(), no_clients()).unwrap_err();
+    let why = pull(&catalogue, &args, data.path(), Clients::absent()).unwrap_err();
     assert!(why.to_string().contains("cannot pull base"), "{why}");
     let whole = data.path().join("models/whole");
     fs::create_dir_all(&whole).unwrap();
     fs::write(whole.join("model.gguf"), "abc").unwrap();
-    pull(&catalogue, &args, data.path(), no_clients()).unwrap();
+    pull(&catalogue, &args, data.path(), Clients::absent()).unwrap();
     assert!(!data.path().join("models/base").exists());
     let (data, mirrored) = (tempfile::tempdir().unwrap(), mirror.path().join("whole"));
     fs::create_dir(&mirrored).unwrap();
     fs::write(mirrored.join("model.gguf"), "xyz").unwrap();
-    let why = pull(&catalogue, &args, data.path(), no_clients()).unwrap_err();
+    let why = pull(&catalogue, &args, data.path(), Clients::absent()).unwrap_err();
     assert!(why.to_string().contains("cannot pull base"), "{why}");
     fs::write(mirrored.join("model.gguf"), "abc").unwrap();
-    pull(&catalogue, &args, data.path(), no_clients()).unwrap();
+    pull(&catalogue, &args, data.path(), Clients::absent()).unwrap();
     assert!(data.path().join("models/whole/model.gguf").exists());
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use anyhow::Context;
 use serde::Serialize;
 use serde_json::json;
 use spechop_draft::{PatternRow, Report, Score};
@@ -130,5 +129,5 @@ pub(super) fn scores_json(scores: &BTreeMap<String, Score>) -> anyhow::Result<St
 }
 
 fn json_line(value: &(impl Serialize + ?Sized)) -> anyhow::Result<String> {
-    Ok(serde_json::to_string(value).context("cannot write the results")? + "\n")
+    Ok(serde_json::to_string(value)? + "\n")
 }

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use anyhow::Context;
 use serde::Serialize;
 use spechop_theory::{Calls, Engine, Turn};
 
@@ -165,10 +164,8 @@ fn print(
     mut output: impl Write,
 ) -> anyhow::Result<()> {
     let text = match json {
-        true => serde_json::to_string(answer).context("cannot write the results")? + "\n",
+        true => serde_json::to_string(answer)? + "\n",
         false => table.to_owned(),
     };
-    output
-        .write_all(text.as_bytes())
-        .context("cannot write the results")
+    Ok(output.write_all(text.as_bytes())?)
 }

@@ -1,8 +1,8 @@
 //! The curve as text: a row for each k, RelLat as a bar with its bounds.
 //!
 //! ```text
-//!   k  RelLat                  0.5       1.0   look-ups
-//! > 3   0.60 (0.57 to 0.63) ██████├┼┤          3.9 (3.8 to 4.0)
+//!     k RelLat               0 to RelLat, bounds ├┼┤ look-ups
+//! >   3 0.60 (0.57 to 0.63)  ████████████├┼┤         3.9 (3.8 to 4.0)
 //! ```
 
 use std::fmt::Write as _;

@@ -5,7 +5,7 @@ use spechop_types::{is_invisible, one_line};
 /// A text on one line without characters that steer a terminal or cannot be seen: control characters
 /// become blanks, invisible characters (bidirectional marks, zero-width blanks, tags, variation
 /// selectors, fillers) disappear.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     one_line(&visible)
 }

@@ -12,9 +12,9 @@ pub(super) const THOUGHT_TOKENS_MAX: u32 = 2_048;
 
 /// The form of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dialect(u8);
+pub(super) struct RequestForm(u8);
 
-impl Dialect {
+impl RequestForm {
     /// What most servers take, and older ones take alone.
     const USUAL: Self = Self(0);
     /// `max_completion_tokens` in place of `max_tokens`.
@@ -182,8 +182,8 @@ impl Spoken {
     /// The operator may know that the template opens the model's thoughts.
     pub(super) fn new(opens_thoughts: bool) -> Self {
         let known = match opens_thoughts {
-            true => Dialect::OPENED_THOUGHTS | Dialect::THOUGHTS,
-            false => Dialect::USUAL.0,
+            true => RequestForm::OPENED_THOUGHTS | RequestForm::THOUGHTS,
+            false => RequestForm::USUAL.0,
         };
         Self {
             known: AtomicU8::new(known),
@@ -191,16 +191,16 @@ impl Spoken {
         }
     }
 
-    pub(super) fn get(&self) -> Dialect {
-        Dialect(self.known.load(Relaxed))
+    pub(super) fn get(&self) -> RequestForm {
+        RequestForm(self.known.load(Relaxed))
     }
 
     /// It was answered in this form: the next request begins with it. A refusal alone teaches nothing, for it
     /// may have been about something else.
-    pub(super) fn learn(&self, dialect: Dialect, model: &str) {
-        let before = self.known.fetch_or(dialect.0, Relaxed);
-        let learnt = Dialect(dialect.0 & !before);
-        if learnt != Dialect::USUAL {
+    pub(super) fn learn(&self, form: RequestForm, model: &str) {
+        let before = self.known.fetch_or(form.0, Relaxed);
+        let learnt = RequestForm(form.0 & !before);
+        if learnt != RequestForm::USUAL {
             let from_now_on = learnt.said().join(", ");
             tracing::warn!(
                 model,
@@ -215,7 +215,7 @@ impl Spoken {
         if self.is_told {
             return;
         }
-        let before = Dialect(self.known.fetch_and(!Dialect::OPENED_THOUGHTS, Relaxed));
+        let before = RequestForm(self.known.fetch_and(!RequestForm::OPENED_THOUGHTS, Relaxed));
         if before.opens_thoughts() {
             tracing::warn!(
                 model,

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A bucket; a new one is full.
+/// A bucket by the generic cell rate algorithm; a new one is full.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct Gcra {
     /// When the token behind the last one that was taken comes; `None` if none was taken yet.
     next: Option<Instant>,
 }
 
-impl Bucket {
+impl Gcra {
     /// Takes a token in any case, and says when it is there: now, or later.
     pub(crate) fn lend(&mut self, now: Instant, interval: Duration, burst: u32) -> Instant {
         let next = self.from(now, interval, burst) + interval;
@@ -58,7 +58,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_may_come_in_bursts_and_then_at_their_rate() {
         let start = Instant::now() + Duration::from_secs(60);
-        let mut bucket = Bucket::default();
+        let mut bucket = Gcra::default();
         let mut waits = |now: Instant| bucket.lend(now, INTERVAL, 3) - now;
         assert_eq!([0; 3].map(|_| waits(start)), [Duration::ZERO; 3]);
         assert_eq!(waits(start), INTERVAL);
@@ -76,7 +76,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_refused_takes_nothing_and_hears_when_to_come_again() {
         let start = Instant::now() + Duration::from_secs(60);
-        let mut bucket = Bucket::default();
+        let mut bucket = Gcra::default();
         for _ in 0..2 {
             bucket.take(start, INTERVAL, 2).unwrap();
         }

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// }
 /// ```
 #[derive(Debug, Default)]
-pub(crate) struct Sparingly(Mutex<HashMap<&'static str, Kind>>);
+pub struct Sparingly(Mutex<HashMap<&'static str, Kind>>);
 
 /// One kind of line.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct Kind {
 impl Sparingly {
     /// Whether a line of that kind may be written now: `Some` with the number of those that were left
     /// out since the last one. Otherwise it counts as left out.
-    pub(crate) fn turn(&self, kind: &'static str) -> Option<u64> {
+    pub fn turn(&self, kind: &'static str) -> Option<u64> {
         let now = Instant::now();
         self.0.lock().entry(kind).or_default().turn(now)
     }
