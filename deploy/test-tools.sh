@@ -83,13 +83,15 @@ if [ "$(cat "$data/mcp/version" 2>/dev/null)" != "$everything" ]; then
   fi
 fi
 
-# Its environment is its own, so that its libraries and those of the other tools do not mix; their pip fills it.
+# Its environment is its own, so that its libraries and those of the other tools do not mix; their pip fills it. What
+# is listed is all there is, so it is checked that no Python needs more.
 install_searxng() {
-  local pip=("$venv/bin/python" -m pip --python "$data/searxng/bin/python" install --quiet --disable-pip-version-check
-    --no-cache-dir --only-binary=:all: --no-deps)
+  local pip=("$venv/bin/python" -m pip --python "$data/searxng/bin/python" --disable-pip-version-check)
+  local install=("${pip[@]}" install --quiet --no-cache-dir --only-binary=:all: --no-deps)
   python3 -m venv --clear --without-pip "$data/searxng" &&
-    "${pip[@]}" --requirement deploy/searxng/requirements.txt &&
-    "${pip[@]}" --require-hashes --requirement deploy/searxng/requirements-pinned.txt
+    "${install[@]}" --requirement deploy/searxng/requirements.txt &&
+    "${install[@]}" --require-hashes --requirement deploy/searxng/requirements-pinned.txt &&
+    "${pip[@]}" check >&2
 }
 
 # A copy of the lists is left behind when everything in them is installed. An upgrade of Python takes the packages away.
