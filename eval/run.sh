@@ -11,6 +11,7 @@
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
+#   eval/run.sh DATA prepare saturation_drafts     16 at once, with draft tokens and drafted look-ups and without
 #   eval/run.sh DATA prepare effort        answers and seconds of low, normal and high effort, on the same questions
 #   eval/run.sh DATA prepare choice        what k = auto chooses, beside fixed settings, live with injected latency
 #   eval/run.sh DATA decisions             100 decisions of the verifier on the embedded default, for a person to label

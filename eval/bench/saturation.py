@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What speculation takes from a machine that has no room for it: questions a second, and how long a question takes.
 
-    saturation.py --spechop BINARY --index FOLDER --questions FILE --out FOLDER
+    saturation.py --spechop BINARY --index FOLDER --questions FILE --out FOLDER [--at-once N…] [--ways WAY…]
 
 One server, the embedded default that drafts if that pays, nothing injected: every core computes. Eight questions at a time,
-16 and 64, at k = 1, 3 and auto. The ways take turns: in each turn every way asks a block of questions of its own, and in the
+16 and 64, at k = 1, 3 and auto. The way `plain` is k = 1 at another server, which drafts no tokens; it stands
+still while the first one is asked. The first way is what the others are held against. The ways take turns: in each turn every way asks a block of questions of its own, and in the
 end each has asked each block. More other questions lie between a block and the same one again than the server keeps of what
 it has encoded, so nobody finds the way paved by another. Before that the tuner learns from a block that is not asked again.
 A block begins with so many at a time and runs empty at its end, so it has four times as many questions at least: the table
@@ -14,6 +15,7 @@ A machine that is shared runs faster and slower from block to block. So the proc
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
 
 import argparse
+import contextlib
 import copy
 import json
 import pathlib
@@ -27,6 +29,7 @@ from circumstances import circumstances
 from million import Server, cpu_s, p99, size_mib
 
 WAYS = ("1", "3", "auto")
+PLAIN = "plain"
 DRAWS = 2000
 # Questions at once: how many a block has, how many blocks there are, and how often every way asks each.
 LOADS = {8: (66, 12, 1), 16: (66, 12, 1), 64: (264, 5, 2)}
@@ -54,7 +57,7 @@ class Bench:
         ids, out = self.folder / "ids.json", pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         ids.write_text(json.dumps({"2wiki": block}))
         # The standard agent is asked whenever nobody says otherwise.
-        asked = ["--k", "1"] if way == "1" else ["--variant", f"k={way}", "--without-standard"]
+        asked = ["--k", "1"] if way in ("1", PLAIN) else ["--variant", f"k={way}", "--without-standard"]
         subprocess.run(
             [
                 self.args.spechop, "eval", "live", "--addr", server.address, "--dataset", "2wiki", "--questions", self.args.questions,
@@ -72,35 +75,42 @@ class Bench:
 
     def run(self) -> dict:
         cell = {"blocks_s": [], "cpu_s": [], "questions_s": [], "peak_mib": 0}
-        found = {at_once: {way: copy.deepcopy(cell) for way in WAYS} for at_once in self.args.at_once}
+        found = {at_once: {way: copy.deepcopy(cell) for way in self.args.ways} for at_once in self.args.at_once}
         # All of them have a place: nobody is sent away to ask again, and the time of a question is all of its time.
         most = 2 * max(LOADS)
-        settings = {"server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
-        with Server(self.args.spechop, {"index.dir": self.args.index, **settings}) as server:
+        settings = {"index.dir": self.args.index, "server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
+        with contextlib.ExitStack() as stack:
+            start = lambda settings: stack.enter_context(Server(self.args.spechop, settings))
+            server = start(settings)
+            servers = {way: server for way in self.args.ways}
             self.ask(server, "auto", self.learning, min(LOADS))
+            if PLAIN in servers:
+                servers[PLAIN] = start(settings | {"generator.draft_tokens": "false"})
+                self.ask(servers[PLAIN], PLAIN, self.learning, min(LOADS))
             for at_once, ways in found.items():
                 blocks, rounds = self.blocks(at_once), LOADS[at_once][2]
                 for turn in range(rounds * len(blocks)):
                     for number, (way, cell) in enumerate(ways.items()):
                         block = blocks[(turn + 2 * number) % len(blocks)]
-                        took, computed, questions = self.ask(server, way, block, at_once)
+                        took, computed, questions = self.ask(servers[way], way, block, at_once)
                         cell["blocks_s"].append(took)
                         cell["cpu_s"].append(computed)
                         cell["questions_s"] += questions
                         # It only grows, whatever way is asked.
-                        cell["peak_mib"] = size_mib(server.process.pid, "VmHWM")
+                        cell["peak_mib"] = size_mib(servers[way].process.pid, "VmHWM")
                         print(f"{at_once} at once, k = {way}: {len(block) / took:.3f} questions/s", file=sys.stderr)
         return found
 
 
 def as_table(found: dict) -> str:
     lines = [
-        "| at once | under way, mean | k | questions a second | of k = 1 | processor seconds a question | of k = 1 | p50, s | p99, s | of k = 1 (95 %) "
+        "| at once | under way, mean | k | questions a second | of the first | processor seconds a question | of the first | p50, s | p99, s | of the first (95 %) "
         "| memory at most so far, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
         first, block = None, LOADS[at_once][0]
+        base = next(iter(ways.values()))
         for way, cell in ways.items():
             blocks = len(cell["blocks_s"])
             rate = blocks * block / sum(cell["blocks_s"])
@@ -110,7 +120,7 @@ def as_table(found: dict) -> str:
             slowest = p99(cell["questions_s"])
             of_first = "1"
             if first:
-                low, high = interval(cell["questions_s"], ways[WAYS[0]]["questions_s"], block)
+                low, high = interval(cell["questions_s"], base["questions_s"], block)
                 of_first = f"{slowest / first[2]:.3f} ({low:.3f} to {high:.3f})"
             first = first or (rate, computed, slowest)
             lines.append(
@@ -137,6 +147,7 @@ def main():
     parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--at-once", type=int, nargs="+", choices=LOADS, default=list(LOADS), help="how many questions at once")
+    parser.add_argument("--ways", nargs="+", choices=(PLAIN, *WAYS), default=list(WAYS), help="the first is held against")
     args = parser.parse_args()
     run = circumstances()
     with tempfile.TemporaryDirectory() as folder:

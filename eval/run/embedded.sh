@@ -95,6 +95,13 @@ saturation() {
     --questions "$SPECHOP_DATA_DIR/eval/2wiki.jsonl" --out "$OUT/saturation"
 }
 
+# What draft tokens, and drafted look-ups with them, are to sixteen questions at once.
+saturation_drafts() {
+  echo "== saturation, drafts" >&2
+  python3 eval/bench/saturation.py --spechop "$SPECHOP" --index "$INDEXES/2wiki-extended" \
+    --questions "$SPECHOP_DATA_DIR/eval/2wiki.jsonl" --at-once 16 --ways plain 1 auto --out "$OUT/saturation-drafts"
+}
+
 # What it is worth to answers that words count beside vectors: k = 1, on every question that nothing was trained on.
 words() {
   local set weight runs=()
