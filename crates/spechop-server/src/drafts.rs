@@ -1,14 +1,18 @@
 //! The drafter of this server: opened, kept from harm, and kept over a restart.
 
 use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use spechop_config::{Drafting, PatternSource};
 use spechop_draft::{DRAFT_BYTES_MAX, LearntPatterns, PatternDrafter, PatternError, Patterns};
@@ -34,12 +38,11 @@ const PURPOSE: Purpose = Purpose {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DraftsError {
     #[error("cannot read {path}; `spechop patterns mine` makes such a file")]
-    Read {
-        path: String,
-        source: std::io::Error,
-    },
+    Read { path: String, source: io::Error },
     #[error("{path} holds no patterns; `spechop patterns mine` makes such a file")]
     Patterns { path: String, source: PatternError },
+    #[error("the thread of the drafter cannot be started")]
+    Thread(#[source] io::Error),
     #[error("the shipped patterns are damaged")]
     Shipped(#[from] PatternError),
 }
@@ -71,73 +74,170 @@ pub(crate) fn open(
         true => drafter.shared(),
         false => drafter,
     };
-    let guarded = Guarded::new(drafter, drafting.learns, TIME_MAX);
+    let guarded = Guarded::new(drafter, drafting.learns).map_err(DraftsError::Thread)?;
     Ok(Some(Arc::new(guarded)))
 }
 
-/// A drafter whose mistakes harm no question: one that panics or is slow is not asked again, and what no
-/// planner writes is left out.
+/// A drafter whose mistakes harm no question: one that panics, is slow or does not come back is not asked
+/// again, and what no planner writes is left out.
 ///
-/// It is asked between two steps of a question, so the question's other branches stand still meanwhile.
-/// Nothing can end such a call from outside. Our patterns end it themselves: they look at the bytes of one
-/// question and of at most eight hops, and never wait for anything.
+/// Nothing can end such a call from outside. So a thread of its own makes all calls, one after the other, and
+/// whoever asks waits for 20 ms at most, between two steps of a question. If the answer is late, the
+/// question goes on without it. Nobody waits for a thread that is late already.
 pub struct Guarded<D = PatternDrafter> {
-    drafter: D,
+    drafter: Arc<D>,
     learns: bool,
-    /// The longest that it may take.
-    time_max: Duration,
-    is_broken: AtomicBool,
+    jobs: Sender<Job<D>>,
+    health: Arc<Health>,
 }
 
-/// A draft by patterns takes microseconds (`cargo bench -p spechop-draft`). What takes so much longer is a mistake.
-const TIME_MAX: Duration = Duration::from_secs(1);
+/// A call that the drafter's thread makes.
+type Job<D> = Box<dyn FnOnce(&D) + Send>;
 
-impl<D> Guarded<D> {
-    fn new(drafter: D, learns: bool, time_max: Duration) -> Self {
-        Self {
+/// How long a question waits for drafts. One by patterns takes microseconds (`cargo bench -p spechop-draft`), and to
+/// hand it over about as many (`cargo bench -p spechop-server --bench drafts`).
+const PATIENCE: Duration = Duration::from_millis(20);
+/// A call that takes so long is a mistake.
+const TIME_MAX: Duration = Duration::from_secs(1);
+/// So are so many answers that came late, one after the other.
+const LATE_MAX: u32 = 8;
+
+/// Whether a drafter is still to be asked.
+#[derive(Default)]
+struct Health {
+    is_broken: AtomicBool,
+    /// Answers that came too late for who asked, since the last that did not.
+    late: AtomicU32,
+    /// When the call under way began.
+    began: Mutex<Option<Instant>>,
+}
+
+impl Health {
+    fn give_up(&self, why: &str) {
+        if !self.is_broken.swap(true, Relaxed) {
+            tracing::error!("the drafter {why} and is not asked again");
+        }
+    }
+
+    /// Whether there is any use in asking now.
+    fn may_answer(&self) -> bool {
+        let busy = self.began.lock().map(|began| began.elapsed());
+        let busy = busy.unwrap_or_default();
+        if busy > TIME_MAX {
+            self.give_up("does not come back");
+        }
+        busy <= PATIENCE && !self.is_broken.load(Relaxed)
+    }
+
+    /// An answer was waited for in vain. That is no fault of the drafter if its thread had no core.
+    fn came_late(&self) {
+        let is_busy = self.began.lock().is_some();
+        if is_busy && self.late.fetch_add(1, Relaxed) + 1 >= LATE_MAX {
+            self.give_up("is too slow");
+        }
+    }
+
+    /// What a call brings; `None` if it panics.
+    fn caught<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
+        let made = catch_unwind(AssertUnwindSafe(call));
+        made.map_err(|panic| {
+            let said = panic_text(&*panic);
+            self.give_up(&format!("panicked ({said})"));
+        })
+        .ok()
+    }
+
+    /// Makes calls until nobody can ask any more.
+    fn make<D>(&self, drafter: &D, jobs: &Receiver<Job<D>>) {
+        while let Ok(job) = jobs.recv() {
+            let began = Instant::now();
+            *self.began.lock() = Some(began);
+            job(drafter);
+            *self.began.lock() = None;
+            if began.elapsed() > TIME_MAX {
+                self.give_up("is too slow");
+            }
+        }
+    }
+}
+
+impl<D: Drafter + 'static> Guarded<D> {
+    /// Around this one, which is told what was answered only if it `learns`.
+    ///
+    /// # Errors
+    ///
+    /// Its thread cannot be started.
+    pub fn new(drafter: D, learns: bool) -> io::Result<Self> {
+        let drafter = Arc::new(drafter);
+        let health = Arc::new(Health::default());
+        let (jobs, made) = mpsc::channel();
+        let (its, known) = (Arc::clone(&drafter), Arc::clone(&health));
+        // Whoever drops the guard does not wait for it: it may never come back.
+        thread::Builder::new()
+            .name("drafter".to_owned())
+            .spawn(move || known.make(&*its, &made))?;
+        Ok(Self {
             drafter,
             learns,
-            time_max,
-            is_broken: AtomicBool::new(false),
-        }
+            jobs,
+            health,
+        })
     }
-}
 
-impl<D: Drafter> Guarded<D> {
-    fn guard<T: Default>(&self, work: impl FnOnce(&D) -> T) -> T {
-        if self.is_broken.load(Relaxed) {
+    /// What the drafter says, if it does so in time.
+    fn ask<T: Default + Send + 'static>(&self, work: impl FnOnce(&D) -> T + Send + 'static) -> T {
+        if !self.health.may_answer() {
             return T::default();
         }
-        let started = Instant::now();
-        let done = catch_unwind(AssertUnwindSafe(|| work(&self.drafter))).unwrap_or_else(|panic| {
-            self.is_broken.store(true, Relaxed);
-            let said = panic_text(&*panic);
-            tracing::error!("the drafter panicked and is not asked again: {said}");
-            T::default()
-        });
-        let took = started.elapsed();
-        if took > self.time_max && !self.is_broken.swap(true, Relaxed) {
-            tracing::error!(
-                took_ms = took.as_millis(),
-                "the drafter is too slow and is not asked again"
-            );
+        let (tell, told) = mpsc::sync_channel(1);
+        let health = Arc::clone(&self.health);
+        // Who has gone on does not listen.
+        let job = move |drafter: &D| drop(health.caught(|| tell.send(work(drafter))));
+        if self.jobs.send(Box::new(job)).is_err() {
+            return T::default();
         }
-        done
+        match told.recv_timeout(PATIENCE) {
+            Ok(said) => {
+                self.health.late.store(0, Relaxed);
+                return said;
+            }
+            Err(RecvTimeoutError::Timeout) => self.health.came_late(),
+            // It has panicked.
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+        T::default()
     }
 }
 
-impl<D: Drafter> Drafter for Guarded<D> {
+impl<D: Drafter + 'static> Drafter for Guarded<D> {
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
-        let mut drafts = self.guard(|drafter| drafter.draft(request));
+        let (tenant, question) = (request.tenant.clone(), request.question.clone());
+        let (hops, limit) = (request.hops.to_vec(), request.limit);
+        let mut drafts = self.ask(move |drafter| {
+            drafter.draft(&DraftRequest {
+                tenant: &tenant,
+                question: &question,
+                hops: &hops,
+                limit,
+            })
+        });
         drafts.retain(|draft| may_be_written(draft, request.question));
         drafts.truncate(request.limit);
         drafts
     }
 
+    /// Nobody waits for that. What is asked afterwards is answered with it.
     fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop], ended: bool) {
-        if self.learns {
-            self.guard(|drafter| drafter.learn(tenant, question, hops, ended));
+        if !self.learns || !self.health.may_answer() {
+            return;
         }
+        let (tenant, question, hops) = (tenant.clone(), question.clone(), hops.to_vec());
+        let health = Arc::clone(&self.health);
+        let job = move |drafter: &D| {
+            health.caught(|| drafter.learn(&tenant, &question, &hops, ended));
+        };
+        // Its thread ends when nobody asks.
+        let _ = self.jobs.send(Box::new(job));
     }
 }
 
@@ -215,6 +315,8 @@ impl Persisted for Guarded {
     }
 
     fn kept(&self) -> Kept {
+        // What was told before has been learnt then.
+        self.ask(|_| ());
         Kept {
             format: PURPOSE.format,
             // A longer file would not be read again.

@@ -240,6 +240,7 @@ const LOCKS: &[(&str, &str)] = &[
     ("server/src/doors/page.rs", "the page's files"),
     ("server/src/metrics/questions.rs", "when one question ended"),
     ("server/src/jwt.rs", "the public keys of the token issuer"),
+    ("server/src/drafts.rs", "since when the drafter is busy"),
     (
         "server/src/drafts/shared.rs",
         "tenants whose drafts are to be shared",

@@ -1,6 +1,6 @@
 //! What a drafter may say, and what survives a restart.
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use spechop_types::{Chance, CommitKind, Observation, SubQuestion, Tokens};
 
 use super::*;
@@ -36,7 +36,7 @@ fn drafts(drafter: &dyn Drafter, question: &Question, limit: usize) -> Vec<Strin
 }
 
 fn guarded(says: Option<Vec<&'static str>>) -> Guarded<Says> {
-    Guarded::new(Says(says, Mutex::new(0)), true, TIME_MAX)
+    Guarded::new(Says(says, Mutex::new(0)), true).unwrap()
 }
 
 #[test]
@@ -56,32 +56,94 @@ fn a_drafter_that_panics_is_not_asked_again() {
     assert_eq!(*drafter.drafter.1.lock(), 1);
 }
 
-/// Takes at least a millisecond for a draft.
-struct Slow;
+/// Answers once it may, and counts who asks and what it is told.
+#[derive(Default)]
+struct Hangs {
+    asked: Mutex<u32>,
+    told: Mutex<u32>,
+    may: Mutex<bool>,
+    bell: Condvar,
+}
 
-impl Drafter for Slow {
+impl Hangs {
+    fn wait(&self) {
+        self.bell.wait_while(&mut self.may.lock(), |may| !*may);
+    }
+
+    fn let_go(&self) {
+        *self.may.lock() = true;
+        self.bell.notify_all();
+    }
+}
+
+impl Drafter for Hangs {
     fn draft(&self, _: &DraftRequest<'_>) -> Vec<Draft> {
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(1) {
-            std::hint::spin_loop();
-        }
+        *self.asked.lock() += 1;
+        self.wait();
         vec![Draft {
             sub_question: SubQuestion::new("A?"),
             chance: Chance::EVEN,
         }]
     }
+
+    fn learn(&self, _: &Tenant, _: &Question, _: &[Hop], _: bool) {
+        *self.told.lock() += 1;
+        self.wait();
+    }
+}
+
+/// No question waits for it, and in the end nobody asks, not even when it has come back.
+#[test]
+fn a_drafter_that_hangs_is_left_behind_and_not_asked_again() {
+    let drafter = Guarded::new(Hangs::default(), true).unwrap();
+    let began = Instant::now();
+    while !drafter.health.is_broken.load(Relaxed) {
+        assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+        assert!(began.elapsed() < Duration::from_secs(120));
+    }
+    assert!(began.elapsed() > TIME_MAX, "it may only have been busy");
+    // The first waited, and a few more at most, if the thread began late.
+    let late = drafter.health.late.load(Relaxed);
+    assert!(late < LATE_MAX, "{late}");
+    drafter.drafter.let_go();
+    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+    drafter.learn(&Tenant::default(), &question(), &[], true);
+    assert!(*drafter.drafter.asked.lock() <= late);
+    assert_eq!(*drafter.drafter.told.lock(), 0);
+}
+
+/// What it hangs in makes no difference, and nobody waits for what it learns.
+#[test]
+fn a_drafter_that_hangs_as_it_learns_is_left_behind() {
+    let drafter = Guarded::new(Hangs::default(), true).unwrap();
+    drafter.learn(&Tenant::default(), &question(), &[], true);
+    let began = Instant::now();
+    while !drafter.health.is_broken.load(Relaxed) {
+        drafter.learn(&Tenant::default(), &question(), &[], true);
+        assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+        assert!(began.elapsed() < Duration::from_secs(120));
+    }
+    drafter.drafter.let_go();
+    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
 }
 
 #[test]
-fn a_drafter_that_is_slow_is_not_asked_again() {
-    for (time_max, second) in [
-        (Duration::from_micros(1), vec![]),
-        (Duration::MAX, vec!["A?"]),
-    ] {
-        let drafter = Guarded::new(Slow, true, time_max);
-        assert_eq!(drafts(&drafter, &question(), 2), ["A?"]);
-        assert_eq!(drafts(&drafter, &question(), 2), second);
+fn a_drafter_that_was_late_is_asked_again_and_one_that_often_is_is_not() {
+    let drafter = Guarded::new(Hangs::default(), true).unwrap();
+    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+    drafter.drafter.let_go();
+    let began = Instant::now();
+    while drafts(&drafter, &question(), 2) != ["A?"] {
+        assert!(began.elapsed() < Duration::from_secs(120));
     }
+    assert_eq!(drafter.health.late.load(Relaxed), 0);
+    // Late because its thread had no core.
+    (0..LATE_MAX).for_each(|_| drafter.health.came_late());
+    assert!(drafter.health.may_answer());
+    *drafter.health.began.lock() = Some(Instant::now());
+    (0..LATE_MAX).for_each(|_| drafter.health.came_late());
+    *drafter.health.began.lock() = None;
+    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
 }
 
 /// Writes this; or panics.

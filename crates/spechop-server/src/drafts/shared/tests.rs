@@ -6,7 +6,6 @@ use spechop_ports::{DraftRequest, Drafter};
 use spechop_testkit::CellMap;
 use spechop_types::{CommitKind, Draft, Hop, Observation, Question, SubQuestion};
 
-use super::super::TIME_MAX;
 use super::*;
 
 /// A server.
@@ -17,7 +16,7 @@ struct Node {
 impl Node {
     fn new(cells: &Arc<CellMap>) -> Self {
         let drafter = PatternDrafter::new(Patterns::shipped().unwrap()).shared();
-        let drafter = Arc::new(Guarded::new(drafter, true, TIME_MAX));
+        let drafter = Arc::new(Guarded::new(drafter, true).unwrap());
         let cells = Arc::clone(cells) as Arc<dyn SharedCells>;
         Self {
             shared: SharedDrafts::new(drafter, cells),
@@ -42,7 +41,7 @@ impl Node {
     fn learns(&self, tenant: &Tenant, times: usize) {
         for at in 0..times {
             let name = format!("Quux{at}");
-            let drafter = &self.shared.drafter;
+            let drafter = &self.shared.drafter.drafter;
             drafter.draft(&DraftRequest {
                 tenant,
                 question: &question(&name),
@@ -171,7 +170,7 @@ async fn what_was_learnt_after_a_look_is_told_at_the_next() {
     a.learns(&team, 1);
     a.turn().await;
     // The question had asked for its drafts before that look.
-    let drafter = &a.shared.drafter;
+    let drafter = &a.shared.drafter.drafter;
     drafter.learn(&team, &question("Quux"), &[hop("Quux")], true);
     a.turn().await;
     assert_eq!(total(&told(&cells, &team).await.1.others(None)), 2);
