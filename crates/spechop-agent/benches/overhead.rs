@@ -126,6 +126,7 @@ fn taking_turns(port: Arc<ScriptedPorts>, cores: Option<&Cores>) -> Ports {
     // There is room for all: what a call costs is asked, not what it waits.
     let demand = Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: 16,
         yields: true,

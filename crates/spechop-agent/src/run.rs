@@ -229,7 +229,10 @@ impl<'a> Run<'a> {
         let hop = self.hop(branch);
         let notes = self.branches.remove(branch);
         // A head goes if the question fails or has to end; nothing that it stood on was a guess.
-        let was_head = notes.is_some_and(|notes| notes.is_head);
+        let was_head = notes.as_ref().is_some_and(|notes| notes.is_head);
+        if let Some(notes) = notes.filter(|notes| !notes.is_head) {
+            notes.fate.roll_back();
+        }
         self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
     }
 

@@ -7,6 +7,7 @@ mod draft_writer;
 mod drafts;
 mod early;
 mod estimates;
+mod fates;
 mod live_equals_simulated;
 mod network;
 mod profile;

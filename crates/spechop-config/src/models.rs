@@ -19,8 +19,11 @@ const PLANNER_BASE: &str = "smollm2-135m-instruct";
 const PLANNER_ADAPTER: &str = "spechop-planner";
 /// The model that reads in the default configuration.
 const READER: &str = "spechop-reader";
-/// The cores that one generation of a large model is worth by default.
+/// The cores that one generation of a large model is worth by default, if there are enough for two.
 const LARGE_MODEL_CORES: u32 = 4;
+/// Workers of a large model by default, if there are so many cores. Two texts on a thread each take less time than
+/// one after the other on two threads, and a text that is alone gets the cores of both.
+const LARGE_MODEL_WORKERS_MIN: u32 = 2;
 /// More workers than this for each core are a mistake. With more than one they only slow each other down,
 /// but a configuration may be written for a larger machine.
 const WORKERS_A_CORE_MAX: u32 = 8;
@@ -89,7 +92,7 @@ fn guesser(
     };
     if small {
         let cores = match reader.local(generator) {
-            Some(model) => left_beside(model.threads_each(), physical_cores()),
+            Some(model) => left_beside(model.threads_alone(), physical_cores()),
             None => physical_cores(),
         };
         return spans(keys, SECTION, data, cores);
@@ -243,8 +246,11 @@ pub(super) fn local(
 /// number of threads is left to the machine, too, the model is large, and a generation is worth
 /// [`LARGE_MODEL_CORES`].
 fn workers(keys: &mut Keys<'_>, key: &str, threads: Option<NonZeroU32>, cores: u32) -> NonZeroU32 {
-    let each = threads.map_or(LARGE_MODEL_CORES, NonZeroU32::get);
-    let auto = (cores / each).min(WORKERS_AUTO_MAX);
+    let auto = match threads {
+        Some(each) => cores / each,
+        None => (cores / LARGE_MODEL_CORES).max(cores.min(LARGE_MODEL_WORKERS_MIN)),
+    };
+    let auto = auto.min(WORKERS_AUTO_MAX);
     let auto = NonZeroU32::new(auto).unwrap_or(NonZeroU32::MIN);
     if keys.is(key, "auto") {
         return auto;
@@ -402,7 +408,9 @@ mod tests {
             ("workers = \"auto\"", 1, 6, Ok(6)),
             ("", 1, 128, Ok(32)),
             ("", 4, 6, Ok(1)),
-            ("", 0, 2, Ok(1)),
+            ("", 0, 1, Ok(1)),
+            ("", 0, 2, Ok(2)),
+            ("", 0, 8, Ok(2)),
             ("", 0, 16, Ok(4)),
             ("workers = 3", 1, 2, Ok(3)),
             ("workers = 16", 0, 2, Ok(16)),

@@ -1,8 +1,8 @@
 //! Workers against threads: `cargo bench -p spechop-llm --bench workers -- [MODEL] [CALLS] [W×T …]`.
 //!
-//! MODEL is the name of a pulled model (default: our planner). For each number of
-//! workers and threads, e.g. `1x2 2x1`, CALLS calls (default 32) run one at a time and 16 at a time, each
-//! with a prompt of its own behind instructions that are the same. Prints calls a second by the wall
+//! MODEL is the name of a pulled model (default: our planner). For each number of workers and threads, e.g.
+//! `1x2 2x1`, or `2xauto` if a text that is alone is to have more threads, CALLS calls (default 32) run one at a time
+//! and 16 at a time, each with a prompt of its own behind instructions that are the same. Prints calls a second by the wall
 //! clock, the processor time of a call, and the memory. `OMP_WAIT_POLICY=passive` should be set, as `spechop
 //! serve` does.
 #![allow(
@@ -11,7 +11,6 @@
     reason = "a benchmark prints, and ends at the first mistake"
 )]
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -118,7 +117,7 @@ fn main() {
             let (workers, threads) = shape.split_once('x').unwrap();
             let options = LocalModelOptions {
                 workers: workers.parse().unwrap(),
-                threads: Some(threads.parse::<NonZeroU32>().unwrap()),
+                threads: (threads != "auto").then(|| threads.parse().unwrap()),
                 context_tokens_per_sequence: 1024,
                 sequences: 4,
                 kept_prompts: 8,

@@ -18,6 +18,7 @@ mod output;
 mod queue;
 mod shares;
 mod slots;
+mod stakes;
 mod stats;
 mod template;
 #[cfg(test)]
@@ -72,7 +73,8 @@ pub struct LocalModelOptions {
     /// workers than cores gain nothing. They share the weights; each has a context of its own, and
     /// with it the memory of its slots.
     pub workers: NonZeroU32,
-    /// Threads that compute for each worker. `None`: the physical cores divided among the workers. They wait
+    /// Threads that compute for each worker. `None`: the physical cores divided among the workers, and up to four
+    /// of them for a text that an answer needs while no other one is in motion. Threads wait
     /// for each other after every operation, spinning unless `OMP_WAIT_POLICY=passive` was set before the
     /// process started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
     /// threads are several times slower than one.
@@ -116,6 +118,11 @@ impl LocalModelOptions {
     /// Threads of each worker on this machine.
     pub fn threads_each(&self) -> u32 {
         Shares::of(self, cores()).threads
+    }
+
+    /// Threads for a text that an answer needs while it is alone; at least as many.
+    pub fn threads_alone(&self) -> u32 {
+        Shares::of(self, cores()).threads_alone
     }
 
     /// The defaults for a model file: one worker, 4096 tokens, which hold a reader's prompt at its default
@@ -349,7 +356,10 @@ fn prepare<'model>(
     let mut contexts = contexts(options, backend, model, adapter, shares, tokens)?;
     let first = contexts.first_mut();
     // A model that cannot compute this much says so at the first call.
-    let tried = first.map_or(Ok(false), |compute| compute.is_batch_invariant(model));
+    let tried = first.map_or(Ok(false), |first| {
+        first.try_alike(model)?;
+        first.own().is_batch_invariant(model)
+    });
     let is_batch_invariant = tried.unwrap_or(false);
     log_opened(
         &shared.name,
@@ -388,7 +398,12 @@ fn log_opened(
     is_batch_invariant: bool,
 ) {
     let (workers, cores) = (options.workers.get(), cores());
-    let Shares { slots, threads, .. } = shares;
+    let Shares {
+        slots,
+        threads,
+        threads_alone,
+        ..
+    } = shares;
     if threads.saturating_mul(workers) > cores {
         tracing::warn!(
             model = name,
@@ -403,10 +418,15 @@ fn log_opened(
         model = name,
         workers,
         threads,
+        threads_alone,
         slots,
         tokens,
         is_batch_invariant,
         context_mib = (slot_bytes * u64::from(slots)) >> 20,
+        context_mib_alone = match threads_alone > threads {
+            true => (slot_bytes * u64::from(slots)) >> 20,
+            false => 0,
+        },
         kept_mib_max = (slot_bytes * u64::from(shares.kept_prompts)) >> 20,
         "model opened"
     );

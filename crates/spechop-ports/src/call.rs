@@ -15,7 +15,7 @@ use crate::Urgency;
 use crate::clock::{Clock, Doing};
 use crate::meter::Meter;
 
-pub use self::life::{Life, WeakLife};
+pub use self::life::{Fate, Life, WeakLife};
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +82,7 @@ pub struct Call {
     /// The span of a trace that it is.
     trace: Option<Arc<TraceContext>>,
     life: Option<Life>,
+    fate: Option<Fate>,
 }
 
 struct Shared {
@@ -147,6 +148,7 @@ impl Call {
             wishes: Wishes::default(),
             trace: None,
             life: None,
+            fate: None,
         }
     }
 
@@ -170,6 +172,13 @@ impl Call {
         Self { life, ..self }
     }
 
+    /// The same call, made for a branch that this becomes of.
+    #[must_use]
+    pub fn for_branch(self, fate: Fate) -> Self {
+        let fate = Some(fate);
+        Self { fate, ..self }
+    }
+
     /// The headers that tell a service for which span of which trace it works, names in lower case.
     /// Whoever asks a service on behalf of the call sends them along. None if it belongs to no trace.
     pub fn trace_headers(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -188,6 +197,8 @@ impl Call {
             wishes: self.wishes,
             trace: self.trace.clone(),
             life: self.life.clone(),
+            // Others may need it when the branch does not.
+            fate: None,
         }
     }
 
@@ -203,6 +214,7 @@ impl Call {
             wishes: self.wishes,
             trace: self.trace.clone(),
             life: self.life.clone(),
+            fate: self.fate.clone(),
         };
         let mut parts = self.shared.parts.lock();
         parts.retain(|part| part.strong_count() > 0);
@@ -259,6 +271,11 @@ impl Call {
     /// What it holds for as long as its question is worked for: the same thing for all calls of a question.
     pub fn life(&self) -> Option<&Life> {
         self.life.as_ref()
+    }
+
+    /// What becomes of the branch that it is made for; `None` if it is made for none.
+    pub fn fate(&self) -> Option<&Fate> {
+        self.fate.as_ref()
     }
 
     /// Whether kept results may not serve it.

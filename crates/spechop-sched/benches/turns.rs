@@ -104,6 +104,7 @@ fn sharing(waiting: u64) -> (Group, Decisions) {
     let (mut group, mut out) = (Group::new(Millicores::cores(8)), Decisions::new());
     let demand = Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: 8,
         yields: true,
@@ -186,6 +187,7 @@ fn runs(criterion: &mut Criterion) {
     let cores = Cores::new(Millicores::cores(8));
     let demand = Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: 8,
         yields: true,

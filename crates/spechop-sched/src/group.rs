@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A call takes cores only while its engine computes for it: [`Demand`] says for how many calls it does
-//! so at once, and those beyond stand ready in its queue. A call that must end takes its cores until it
-//! has left.
+//! so at once, and those beyond stand ready in its queue. A needed call that is the only one of its engine may
+//! take more than its share. A call that must end takes its cores until it has left.
 //!
 //! Some engines cannot stop in the middle of their work: whoever leaves gets no result, and the cores are
 //! busy all the same. Their guesses stay ([`Demand::yields`]).
@@ -69,10 +69,13 @@ impl fmt::Display for Millicores {
 pub struct Demand {
     /// A needed call, while the engine computes for it.
     pub each: Millicores,
+    /// A needed call while it is the only one: at least as much.
+    pub alone: Millicores,
     /// A guess, likewise: at most as much. An engine that computes for a needed call on several cores may
     /// compute for a guess on fewer, so that there is room for it beside other needed work.
     pub guess: Millicores,
-    /// Needed calls for which the engine computes at once. It takes no more cores than they do.
+    /// Needed calls for which the engine computes at once. For several calls it takes no more cores than for so
+    /// many needed ones.
     pub at_once: u32,
     /// Whether a call that leaves gives its cores back at once. If not, no guess has to end for a core.
     pub yields: bool,
@@ -132,10 +135,12 @@ struct Member {
 }
 
 impl Member {
-    /// Needed calls come first at the engine, so that speculation takes what they leave of it.
+    /// Needed calls come first at the engine, so that speculation takes what they leave of it. What one of them
+    /// takes beyond its share while it is alone is no slack: a guess would take it away.
     fn core_use(&self, cores: Millicores) -> CoreUse {
         let Demand {
             each,
+            alone,
             guess,
             at_once,
             ..
@@ -149,6 +154,10 @@ impl Member {
         let needed = taken(lanes.needed_running, each).min(most);
         let speculative = taken(lanes.speculating.len(), guess).min(most - needed);
         let ending = taken(lanes.ending, guess).min(most - needed - speculative);
+        let needed = match lanes.needed_running {
+            1 => needed.max(alone.min(cores).0),
+            _ => needed,
+        };
         CoreUse {
             needed: Millicores(needed),
             speculative: Millicores(speculative),
@@ -174,6 +183,7 @@ impl Group {
             lanes: Lanes::new(limits),
             demand: Demand {
                 each: Millicores(0),
+                alone: Millicores(0),
                 guess: Millicores(0),
                 at_once: 0,
                 yields: true,

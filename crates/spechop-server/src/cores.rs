@@ -59,7 +59,7 @@ pub(crate) fn of(config: &Config) -> Cores {
         );
     }
     let reads = config.reader.local(&config.generator);
-    let threads = reads.map_or(0, LocalModelOptions::threads_each);
+    let threads = reads.map_or(0, LocalModelOptions::threads_alone);
     if Millicores::cores(threads as usize) >= cores
         && config.speculator.default != SpeculatorKind::None
     {
@@ -98,7 +98,8 @@ pub(crate) async fn keep(cores: Option<&Cores>, config: &Config) -> Infallible {
     }
 }
 
-/// A call takes the threads of a worker, and each worker computes for one call at a time.
+/// A call takes the threads of a worker, and each worker computes for one call at a time. A needed one that is
+/// alone may take more.
 pub(crate) fn of_model(model: &Model) -> Option<Demand> {
     match &model.engine {
         Engine::Local(options) => Some(of_local(options)),
@@ -109,6 +110,7 @@ pub(crate) fn of_model(model: &Model) -> Option<Demand> {
 fn of_local(options: &LocalModelOptions) -> Demand {
     Demand {
         each: Millicores::cores(options.threads_each() as usize),
+        alone: Millicores::cores(options.threads_alone() as usize),
         guess: Millicores::cores(options.threads_each() as usize),
         at_once: options.workers.get(),
         // It stops after a token, or a chunk of a prompt.
@@ -129,6 +131,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
             let (sessions, together) = reader_threads(threads.get());
             Some(Demand {
                 each: Millicores::cores(sessions * together),
+                alone: Millicores::cores(sessions * together),
                 guess: Millicores::cores(together),
                 at_once: 1,
                 yields: false,
@@ -141,6 +144,7 @@ pub(crate) fn of_reader(reader: &Reader) -> Option<Demand> {
 pub(crate) fn of_index(encoder: &Encoder) -> Demand {
     of_encoder(encoder).unwrap_or(Demand {
         each: SCAN,
+        alone: SCAN,
         guess: SCAN,
         at_once: Millicores::ONE.0 / SCAN.0,
         yields: false,
@@ -156,6 +160,7 @@ pub(crate) fn of_encoder(encoder: &Encoder) -> Option<Demand> {
     let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
     Some(Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: threads.saturating_add(1),
         yields: false,
@@ -325,7 +330,8 @@ mod tests {
         options.workers = std::num::NonZeroU32::new(3).unwrap();
         options.threads = std::num::NonZeroU32::new(2);
         let demand = of_local(&options);
-        assert_eq!((demand.each.0, demand.at_once), (2000, 3));
+        assert_eq!((demand.each.0, demand.alone.0), (2000, 2000));
+        assert_eq!(demand.at_once, 3);
         // Up to four threads read a passage each. Of a guess one passage is read at a time.
         for (threads, each, guess) in [
             (1, 1000, 1000),

@@ -6,6 +6,7 @@ use spechop_types::{BranchId, Chance, Stage};
 use super::Run;
 use super::ahead::AHEAD;
 use crate::journal::Begun;
+use crate::notes::BranchNotes;
 use crate::stages::{Outcome, Work};
 use crate::{Journal, TraceKind};
 
@@ -49,6 +50,14 @@ impl<'a> Run<'a> {
         let call = match &self.settings.life {
             Some(life) => call.within(life.clone()),
             None => call,
+        };
+        let call = match work {
+            Work::Segment(branch) | Work::Draft(branch, _) => {
+                let notes = self.branches.entry(branch, BranchNotes::default);
+                call.for_branch(notes.fate.clone())
+            }
+            // Another branch may take it over.
+            Work::Target(_) | Work::Speculation(_) => call,
         };
         let call = call.traced(trace.map(|trace| match number {
             Some(number) => trace.child(number),

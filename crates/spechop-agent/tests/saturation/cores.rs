@@ -150,6 +150,7 @@ fn backends(rule: Rule, waits: bool) -> (super::Backends, Cores) {
         };
         let demand = Demand {
             each: Millicores::cores(each),
+            alone: Millicores::cores(each),
             guess: Millicores::cores(each),
             at_once,
             yields: true,

@@ -19,6 +19,8 @@
 //! the last bits, until the generation ends; prompts, which others reuse, are never read by it.
 //! `engine/judge.rs` says how ties are met.
 
+mod contexts;
+
 use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -34,6 +36,8 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::{DecodeError, StateSeqError};
 
 use super::slots::{CHUNK_TOKENS, Placement};
+
+pub(super) use self::contexts::Contexts;
 
 /// `LLAMA_FLASH_ATTN_TYPE_DISABLED`.
 const FLASH_ATTENTION_OFF: i32 = 0;
@@ -123,6 +127,11 @@ impl<'model> Compute<'model> {
         self.cut(slot, keep)
     }
 
+    /// Whether a slot has no KV.
+    fn is_empty(&self, slot: usize) -> Result<bool, ComputeError> {
+        Ok(self.context.kv_cache_seq_pos_max(i32::try_from(slot)?) < 0)
+    }
+
     /// Removes a slot's KV from a position on.
     pub(super) fn cut(&mut self, slot: usize, keep: usize) -> Result<(), ComputeError> {
         let keep = u32::try_from(keep)?;
@@ -188,9 +197,7 @@ impl<'model> Compute<'model> {
         if self.slot_tokens < TRIED {
             return Ok(false);
         }
-        // Any tokens will do, as long as they differ.
-        let some = (1..=TRIED as i32).map(|n| n * 7919 % model.n_vocab().max(1));
-        let tokens: Vec<_> = some.map(LlamaToken::new).collect();
+        let tokens = some_tokens(model, TRIED);
         let mut alone = Vec::new();
         let mut is_so = true;
         'tried: for way in WAYS {
@@ -214,6 +221,19 @@ impl<'model> Compute<'model> {
         }
         self.cut(0, 0)?;
         Ok(is_so)
+    }
+
+    /// Digests of what it says behind some tokens, a chunk of which is read at once and the others one by one.
+    /// Nothing may be in the context yet, and nothing is in it afterwards.
+    fn tried(&mut self, model: &LlamaModel) -> Result<Vec<u64>, ComputeError> {
+        let tokens = some_tokens(model, self.slot_tokens.min(TRIED));
+        let (chunk, others) = tokens.split_at(tokens.len().min(CHUNK_TOKENS));
+        let mut said = self.digests(0, chunk)?;
+        for (at, token) in (chunk.len()..).zip(others) {
+            said.extend(self.digests(at, &[*token])?);
+        }
+        self.cut(0, 0)?;
+        Ok(said)
     }
 
     /// Processes tokens of the first slot, at most a chunk. Returns a digest of the logits after each.
@@ -254,6 +274,12 @@ impl<'model> Compute<'model> {
         rows.map(|row| likeliest(self.context.get_logits_ith(row)).checked())
             .collect()
     }
+}
+
+/// Any tokens will do, as long as they differ.
+fn some_tokens(model: &LlamaModel, count: usize) -> Vec<LlamaToken> {
+    let some = (1..=count as i32).map(|n| n * 7919 % model.n_vocab().max(1));
+    some.map(LlamaToken::new).collect()
 }
 
 /// What is likeliest after a row of a call.

@@ -12,6 +12,7 @@
 
 mod judge;
 mod keep;
+mod places;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,10 +25,9 @@ use tokio::time::Instant;
 
 use super::Tools;
 use super::ahead::Pays;
-use super::compute::{Compute, ComputeError, Likeliest};
-use super::job::{Begun, Job, Progress, Waiting, best};
+use super::compute::{ComputeError, Contexts, Likeliest};
+use super::job::{Job, Progress, Waiting, best};
 use super::kept::Kept;
-use super::output::Output;
 use super::queue::{Queue, Turn};
 use super::slots::{CHUNK_TOKENS, Cuts, PromptTokens, Slots};
 use super::stats::Counters;
@@ -64,7 +64,7 @@ pub(super) struct Parts<'model> {
     /// Which worker it is, from 0 on.
     pub(super) worker: usize,
     pub(super) model: &'model LlamaModel,
-    pub(super) compute: Compute<'model>,
+    pub(super) compute: Contexts<'model>,
     pub(super) template: Arc<ChatTemplate>,
     /// Tokens that a sequence can hold.
     pub(super) context_tokens: usize,
@@ -142,6 +142,7 @@ impl<'model> Engine<'model> {
         let panicked = format!("a generation panicked: {panic}");
         tracing::error!(model = &*self.parts.name, "{panicked}");
         self.slots = Slots::new(self.parts.slots);
+        self.parts.compute.forget();
         let running = std::mem::take(&mut self.running);
         let count = running.len() as u64;
         self.parts.counters.running.fetch_sub(count, Relaxed);
@@ -245,104 +246,14 @@ impl<'model> Engine<'model> {
         }
     }
 
-    /// If as many have begun here as may, the worst speculative one gives up its place.
-    fn make_room(&mut self) {
-        if self.running.len() < self.parts.sequences {
-            return;
-        }
-        let begun = self.running.iter().map(|running| &running.waiting);
-        let worst = begun
-            .enumerate()
-            .filter(|(_, begun)| begun.is_speculative())
-            .min_by_key(|(_, begun)| begun.urgency())
-            .map(|(index, _)| index);
-        if let Some(worst) = worst {
-            self.give_up(worst);
-        }
-    }
-
-    /// The best job but the one that moves.
-    fn best_that_stands_still(&self) -> Option<usize> {
-        let begun = || self.running.iter().map(|running| &running.waiting);
-        let moves = best(begun())?;
-        begun()
-            .enumerate()
-            .filter(|(at, _)| *at != moves)
-            .max_by_key(|(_, begun)| begun.urgency())
-            .map(|(at, _)| at)
-    }
-
-    /// Puts a job back into the queue, for whichever worker is free first. If there are several, it
-    /// takes its KV along. Else it begins anew; what it has read of its prompt stays cached.
-    fn give_up(&mut self, at: usize) {
-        let running = &self.running[at];
-        let may_go_on = self.parts.queue.is_shared() && self.parts.queue.has_room_for_begun();
-        let state = if may_go_on {
-            self.parts.compute.save(running.slot).ok()
-        } else {
-            None
-        };
-        let counters = &self.parts.counters;
-        let count = match &state {
-            Some(_) => &counters.handed_over,
-            None => &counters.evicted,
-        };
-        count.fetch_add(1, Relaxed);
-        let (mut waiting, progress) = self.leave(at);
-        waiting.begun = state.map(|state| Begun { progress, state });
-        self.parts.queue.put_back(waiting);
-    }
-
-    /// Puts a job into a slot.
-    fn start(&mut self, mut waiting: Waiting) {
-        let _placing = waiting.job.call.doing(Activity::Prefill);
-        let Some(placement) = self.slots.take(&waiting.prompt) else {
-            // There is room, so a slot is idle.
-            self.parts.queue.put_back(waiting);
-            return;
-        };
-        let slot = placement.slot;
-        let compute = &mut self.parts.compute;
-        let counters = &self.parts.counters;
-        let (progress, placed) = match waiting.begun.take() {
-            Some(Begun { progress, state }) => {
-                let placed = compute.restore(slot, &state, progress.at);
-                (progress, placed)
-            }
-            None => {
-                let found = self.parts.kept.find(&waiting.prompt, placement.keep);
-                let (at, placed) = match found {
-                    Some((state, keep)) => (keep, compute.restore(slot, &state, keep)),
-                    None => (placement.keep, compute.place(placement)),
-                };
-                counters.reused_tokens.fetch_add(at as u64, Relaxed);
-                let generation = &waiting.job.generation;
-                let output = Output::new(generation.stop);
-                // Of other models, only what was computed token by token can be computed again.
-                let is_kept = self.parts.is_batch_invariant || !self.parts.drafts;
-                (
-                    Progress::new(at, output, self.parts.ahead(generation), is_kept),
-                    placed,
-                )
-            }
-        };
-        self.slots.filled(slot, &waiting.prompt.item, progress.at);
-        counters.running.fetch_add(1, Relaxed);
-        self.running.push(Running {
-            slot,
-            progress,
-            waiting,
-        });
-        if let Err(error) = placed {
-            self.fail(self.running.len() - 1, error);
-        }
-    }
-
     /// Moves the best of those that have begun: by one chunk of its prompt, or by one token.
     fn step_best(&mut self) {
         let Some(at) = best(self.running.iter().map(|running| &running.waiting)) else {
             return;
         };
+        if let Err(error) = self.widen(at) {
+            return self.fail(at, error);
+        }
         let Running {
             waiting,
             slot,

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::ahead::Ahead;
 use super::output::Output;
 use super::slots::PromptTokens;
+use super::stakes::Stakes;
 use crate::{Generated, Generation};
 
 /// A call, as it is handed to the workers.
@@ -71,6 +72,8 @@ impl Progress {
 pub(super) struct Begun {
     pub(super) progress: Progress,
     pub(super) state: SeqState,
+    /// Who has a stake in what it has read.
+    pub(super) stakes: Stakes,
 }
 
 impl Waiting {

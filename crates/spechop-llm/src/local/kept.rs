@@ -3,7 +3,8 @@
 //!
 //! To copy KV is to copy bytes, while to compute it is to read the prompt. The same rules as for
 //! [slots](super::slots) say what may be reused: what would be computed again bit for bit, and of another
-//! tenant's prompt nothing behind its fixed part. And like a slot, a prompt can be reserved for its question.
+//! tenant's prompt nothing behind its fixed part. Like a slot, a prompt can be reserved for its question, and what
+//! only a branch has read of it is dropped when that branch is rolled back.
 
 use std::sync::Arc;
 
@@ -12,11 +13,14 @@ use parking_lot::Mutex;
 use spechop_ports::WeakLife;
 use spechop_types::Owned;
 
-use super::slots::{PromptTokens, is_reserved, loss_of, reusable};
+use super::slots::{PromptTokens, is_reserved, loss_of, needed, reusable};
+use super::stakes::Stakes;
 
 /// A prompt in whole chunks, and the KV of them and perhaps of more.
 struct Entry<S> {
     held: Owned<PromptTokens>,
+    /// Who needs it.
+    stakes: Stakes,
     state: Arc<S>,
     /// Tokens of KV, which take memory.
     size: usize,
@@ -24,6 +28,16 @@ struct Entry<S> {
     used: u64,
     /// The question that it is reserved for.
     reserved_for: Option<WeakLife>,
+}
+
+/// What of a prompt was read before.
+#[derive(Debug)]
+pub(super) struct Found<S = SeqState> {
+    /// Its KV, to be cut to the number of tokens that are the same.
+    pub(super) state: Arc<S>,
+    pub(super) keep: usize,
+    /// Who has a stake in what is kept of it.
+    pub(super) stakes: Stakes,
 }
 
 /// Prompts that were read, with their KV. Bounded in tokens.
@@ -49,27 +63,31 @@ impl<S> Kept<S> {
         }
     }
 
-    /// What of a prompt can be reused, if it is more than `beyond` tokens: their KV, to be cut to
-    /// the number of tokens.
-    pub(super) fn find(
-        &self,
-        prompt: &Owned<PromptTokens>,
-        beyond: usize,
-    ) -> Option<(Arc<S>, usize)> {
+    /// What of a prompt can be reused, if it is more than `beyond` tokens.
+    pub(super) fn find(&self, prompt: &Owned<PromptTokens>, beyond: usize) -> Option<Found<S>> {
         let mut entries = self.entries.lock();
         entries.uses += 1;
         let used = entries.uses;
         let longest = |entry: &&mut Entry<S>| reusable(&entry.held, prompt);
-        let entry = entries.all.iter_mut().max_by_key(longest)?;
-        let keep = reusable(&entry.held, prompt);
-        if keep <= beyond {
-            return None;
-        }
-        entry.used = used;
-        if keep == entry.held.item.tokens.len() {
-            entry.reserved_for = None;
-        }
-        Some((Arc::clone(&entry.state), keep))
+        let entry = entries.all.iter_mut().max_by_key(longest);
+        let found = entry.and_then(|entry| {
+            let keep = reusable(&entry.held, prompt);
+            if keep <= beyond {
+                return None;
+            }
+            entry.used = used;
+            if keep == entry.held.item.tokens.len() {
+                entry.reserved_for = None;
+            }
+            Some(Found {
+                state: Arc::clone(&entry.state),
+                keep,
+                stakes: entry.stakes.clone(),
+            })
+        });
+        // Not before: a sibling of what was rolled back may begin with some of the same tokens.
+        entries.drop_rolled_back();
+        found
     }
 
     /// Whether a prompt, of which so many leading tokens are whole chunks, is worth keeping: there is
@@ -83,9 +101,15 @@ impl<S> Kept<S> {
             && !self.entries.lock().all.iter().any(covers)
     }
 
-    /// Keeps the KV of a prompt, of which so many leading tokens are whole chunks. What it extends
-    /// leaves, and then what costs least until there is room.
-    pub(super) fn keep(&self, prompt: &Owned<PromptTokens>, whole: usize, state: S) {
+    /// Keeps the KV of a prompt, of which so many leading tokens are whole chunks, and who has a stake in
+    /// them. What it extends leaves, and then what costs least until there is room.
+    pub(super) fn keep(
+        &self,
+        prompt: &Owned<PromptTokens>,
+        whole: usize,
+        state: S,
+        stakes: &Stakes,
+    ) {
         let size = prompt.item.tokens.len();
         if size > self.tokens_max {
             return;
@@ -95,6 +119,7 @@ impl<S> Kept<S> {
             ..prompt.item.clone()
         };
         let mut entries = self.entries.lock();
+        entries.drop_rolled_back();
         entries.uses += 1;
         let used = entries.uses;
         entries.all.retain(|entry| {
@@ -107,6 +132,7 @@ impl<S> Kept<S> {
         }
         entries.all.push(Entry {
             held: Owned::new(&prompt.tenant, held),
+            stakes: stakes.clone(),
             state: Arc::new(state),
             size,
             used,
@@ -131,6 +157,18 @@ impl<S> Kept<S> {
 }
 
 impl<S> Entries<S> {
+    /// Drops what only branches have read that are rolled back. The KV of what stays is not made smaller.
+    fn drop_rolled_back(&mut self) {
+        self.all.retain_mut(|entry| {
+            let needed = needed(&entry.held.item, &entry.stakes);
+            if entry.stakes.cut().is_some() {
+                entry.held.item.tokens.truncate(needed);
+                entry.reserved_for = None;
+            }
+            !entry.held.item.tokens.is_empty()
+        });
+    }
+
     fn size(&self) -> usize {
         self.all.iter().map(|entry| entry.size).sum()
     }

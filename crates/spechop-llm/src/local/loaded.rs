@@ -6,7 +6,7 @@ use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
 
-use super::compute::Compute;
+use super::compute::{Compute, Contexts};
 use super::shares::Shares;
 use super::template::ChatTemplate;
 use super::{BACKEND, LocalModelOptions, OpenError, adapter};
@@ -46,7 +46,8 @@ pub(super) fn supported_template(
     ChatTemplate::of(model, path).ok_or_else(|| unsupported("no chat template works with it"))
 }
 
-/// A context for each worker, with the adapter on it.
+/// The contexts of each worker, with the adapter on them. If a text that is alone has more threads, the first
+/// worker has them: under little load it always serves.
 pub(super) fn contexts<'model>(
     options: &LocalModelOptions,
     backend: &LlamaBackend,
@@ -54,17 +55,17 @@ pub(super) fn contexts<'model>(
     mut adapter: Option<LlamaLoraAdapter>,
     shares: Shares,
     tokens: u32,
-) -> Result<Vec<Compute<'model>>, OpenError> {
+) -> Result<Vec<Contexts<'model>>, OpenError> {
     let path = &options.model_path;
     let (workers, slots) = (options.workers.get(), shares.slots);
-    let threads = i32::try_from(shares.threads).unwrap_or(i32::MAX);
     let too_little = |_| OpenError::Context {
         path: path.clone(),
         workers,
         slots,
         tokens,
     };
-    let context = |_| {
+    let mut context = |threads: u32| {
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
         let made = Compute::new(backend, model, slots, tokens, threads);
         let mut compute = made.map_err(too_little)?;
         if let (Some(adapter), Some(file)) = (&mut adapter, &options.adapter) {
@@ -73,7 +74,13 @@ pub(super) fn contexts<'model>(
         }
         Ok(compute)
     };
-    (0..workers).map(context).collect()
+    let mut contexts = |worker: u32| {
+        let own = context(shares.threads)?;
+        let is_wide = worker == 0 && shares.threads_alone > shares.threads;
+        let wide = is_wide.then(|| context(shares.threads_alone));
+        Ok(Contexts::new(own, wide.transpose()?))
+    };
+    (0..workers).map(&mut contexts).collect()
 }
 
 /// Bytes of KV for each token: a key and a value of 16-bit numbers for every layer.

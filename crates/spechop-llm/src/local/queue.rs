@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::{Condvar, Mutex};
-use spechop_ports::{Call, Urgency};
+use spechop_ports::{Call, Lane, Urgency};
 
 use super::job::{Job, Waiting, best};
 use super::stats::Counters;
@@ -115,6 +115,21 @@ impl Queue {
     /// Whether there is more than one worker.
     pub(super) fn is_shared(&self) -> bool {
         self.bells.len() > 1
+    }
+
+    /// Whether no answer needs another job than that of this worker. A guess that runs beside it has found a core
+    /// of its own, or ends.
+    pub(super) fn is_alone(&self, worker: usize) -> bool {
+        let state = self.state.lock();
+        let is_needed = |call: &Call| call.lane() == Lane::Authoritative;
+        let others = state.workers.iter().enumerate();
+        let mut moves = others.filter_map(|(at, other)| match other {
+            Worker::Moves { call, .. } if at != worker => Some(call),
+            _ => None,
+        });
+        let mut waiting = state.waiting.iter().map(|waiting| &waiting.job.call);
+        let mut arrived = state.arrived.iter().map(|(_, job)| &job.call);
+        !moves.any(is_needed) && !waiting.any(is_needed) && !arrived.any(is_needed)
     }
 
     /// Jobs that may wait.

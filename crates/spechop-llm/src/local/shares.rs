@@ -13,6 +13,8 @@ pub(super) struct Shares {
     pub(super) kept_prompts: u32,
     /// Threads of each worker.
     pub(super) threads: u32,
+    /// Threads for a text that is needed and alone: at least as many.
+    pub(super) threads_alone: u32,
 }
 
 impl Shares {
@@ -27,15 +29,24 @@ impl Shares {
         };
         let sequences = options.sequences.div_ceil(workers).max(1);
         let slots = sequences.saturating_add(own).min(SLOTS_MAX);
-        let threads = options.threads.map(std::num::NonZeroU32::get);
+        let named = options.threads.map(std::num::NonZeroU32::get);
+        let threads = named.unwrap_or((cores / workers).max(1));
+        let alone = match named {
+            Some(_) => threads,
+            None => threads.max(cores.min(ALONE_MAX)),
+        };
         Self {
             sequences: sequences.min(slots),
             slots,
             kept_prompts: kept - own * workers,
-            threads: threads.unwrap_or((cores / workers).max(1)),
+            threads,
+            threads_alone: alone,
         }
     }
 }
+
+/// Most threads that a text is given for being alone: a further one gains next to nothing.
+const ALONE_MAX: u32 = 4;
 
 /// llama.cpp's own limit.
 const SLOTS_MAX: u32 = 256;
@@ -48,16 +59,18 @@ mod tests {
 
     #[test]
     fn memory_and_cores_are_divided() {
-        // Workers, sequences, kept prompts, threads named, cores: sequences, slots, kept, threads.
+        // Workers, sequences, kept prompts, threads named, cores: sequences, slots, kept, threads, and alone.
         for ((workers, sequences, kept, threads, cores), expected) in [
-            ((1, 4, 8, 0, 1), (4, 12, 0, 1)),
-            ((1, 4, 8, 0, 8), (4, 12, 0, 8)),
-            ((1, 0, 0, 0, 2), (1, 1, 0, 2)),
-            ((2, 4, 8, 1, 2), (2, 4, 4, 1)),
-            ((2, 4, 3, 0, 9), (2, 2, 3, 4)),
-            ((4, 4, 8, 0, 2), (1, 2, 4, 1)),
-            ((16, 4, 8, 1, 16), (1, 1, 8, 1)),
-            ((1, 4000, 8, 1, 1), (256, 256, 0, 1)),
+            ((1, 4, 8, 0, 1), (4, 12, 0, 1, 1)),
+            ((1, 4, 8, 0, 8), (4, 12, 0, 8, 8)),
+            ((1, 0, 0, 0, 2), (1, 1, 0, 2, 2)),
+            ((2, 4, 8, 1, 2), (2, 4, 4, 1, 1)),
+            ((2, 4, 3, 0, 2), (2, 2, 3, 1, 2)),
+            ((2, 4, 3, 0, 9), (2, 2, 3, 4, 4)),
+            ((8, 8, 0, 0, 8), (1, 1, 0, 1, 4)),
+            ((4, 4, 8, 0, 2), (1, 2, 4, 1, 2)),
+            ((16, 4, 8, 1, 16), (1, 1, 8, 1, 1)),
+            ((1, 4000, 8, 1, 1), (256, 256, 0, 1, 1)),
         ] {
             let options = LocalModelOptions {
                 workers: NonZeroU32::new(workers).unwrap(),
@@ -72,6 +85,7 @@ mod tests {
                 shares.slots,
                 shares.kept_prompts,
                 shares.threads,
+                shares.threads_alone,
             );
             assert_eq!(found, expected, "{workers} workers");
         }

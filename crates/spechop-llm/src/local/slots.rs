@@ -16,10 +16,15 @@
 //! If it is known that a question goes on at once, what it has left is **reserved** for it: it leaves after all
 //! else. Nobody waits for that, since a reserved slot is taken if there is no other. The next prompt that goes
 //! on in the slot ends it, and so does the end of the question.
+//!
+//! What only a branch has read is dropped when that branch is rolled back: its sibling goes on in the same slot,
+//! and needs no other.
 
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::WeakLife;
+use spechop_ports::{Fate, WeakLife};
 use spechop_types::Owned;
+
+use super::stakes::Stakes;
 
 /// Tokens processed at once. Smaller reacts faster to cancels and promotions and reuses more of
 /// a prefix; larger is faster on the whole, by little (`benches/local.rs`).
@@ -133,11 +138,20 @@ impl PromptTokens {
 struct Slot {
     /// The leading tokens of a prompt, in whole chunks.
     held: Owned<PromptTokens>,
+    /// Who needs them.
+    stakes: Stakes,
     /// When it was last used, counted in uses.
     used: u64,
     running: bool,
     /// The question that it is reserved for.
     reserved_for: Option<WeakLife>,
+}
+
+impl Slot {
+    /// How many leading tokens somebody needs: all, but for what only rolled-back branches have read.
+    fn needed(&self) -> usize {
+        needed(&self.held.item, &self.stakes)
+    }
 }
 
 /// How to prepare a slot for a prompt: copy all of `from` into `slot` unless they are the same,
@@ -166,19 +180,25 @@ impl Slots {
     }
 
     /// Takes an idle slot for a prompt, the one whose loss costs least, and says what to put into
-    /// it. `None` where all are running.
-    pub(super) fn take(&mut self, prompt: &Owned<PromptTokens>) -> Option<Placement> {
+    /// it. `None` where all are running. The prompt is read for a call of that fate.
+    pub(super) fn take(
+        &mut self,
+        prompt: &Owned<PromptTokens>,
+        fate: Option<&Fate>,
+    ) -> Option<Placement> {
         let (from, keep) = (0..self.slots.len())
             .map(|at| (at, self.reusable(at, prompt)))
             .max_by_key(|(at, keep)| (*keep, std::cmp::Reverse(*at)))?;
         // Of nothing, no slot is the source.
         let source = (keep > 0).then_some(from);
         let beginning = &self.slots[from];
-        // Nothing is lost where the prompt only extends what an idle slot holds.
-        let extends = keep > 0 && !beginning.running && keep == beginning.held.item.tokens.len();
+        let stakes = beginning.stakes.grown(keep, fate);
+        // Nothing is lost where the prompt only extends what an idle slot holds for somebody.
+        let extends = keep > 0 && !beginning.running && keep >= beginning.needed();
         let slot = if extends {
             from
         } else {
+            self.drop_rolled_back();
             (0..self.slots.len())
                 .filter(|at| !self.slots[*at].running)
                 .min_by_key(|at| self.loss(*at, source))?
@@ -194,6 +214,7 @@ impl Slots {
         held.fixed = wanted.fixed;
         self.slots[slot] = Slot {
             held: Owned::new(&prompt.tenant, held),
+            stakes,
             used: self.uses,
             running: true,
             reserved_for: None,
@@ -217,16 +238,36 @@ impl Slots {
         }
     }
 
-    /// Notes that the first `at` tokens of the prompt came into the slot's KV from elsewhere.
-    pub(super) fn filled(&mut self, slot: usize, prompt: &PromptTokens, at: usize) {
-        let held = &mut self.slots[slot].held.item.tokens;
+    /// Notes that the first `at` tokens of the prompt came into the slot's KV from elsewhere, where these have
+    /// a stake in them.
+    pub(super) fn filled(&mut self, slot: usize, prompt: &PromptTokens, at: usize, stakes: Stakes) {
+        let slot = &mut self.slots[slot];
+        slot.stakes = stakes;
+        let held = &mut slot.held.item.tokens;
         held.clear();
         held.extend_from_slice(&prompt.tokens[..prompt.whole_until(at)]);
+    }
+
+    /// Forgets what only branches have read that are rolled back. What of it is in the KV of an idle slot is cut
+    /// off when the slot is taken.
+    fn drop_rolled_back(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| !slot.running) {
+            let needed = slot.needed();
+            if slot.stakes.cut().is_some() {
+                slot.held.item.tokens.truncate(needed);
+                slot.reserved_for = None;
+            }
+        }
     }
 
     /// What a slot holds.
     pub(super) fn held(&self, slot: usize) -> &Owned<PromptTokens> {
         &self.slots[slot].held
+    }
+
+    /// Who needs it.
+    pub(super) fn stakes(&self, slot: usize) -> &Stakes {
+        &self.slots[slot].stakes
     }
 
     /// What the slot holds leaves after all else, until it is used again or the question is over.
@@ -287,6 +328,14 @@ pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>)
         .min(prompt.tokens.len().saturating_sub(1))
         .min(known);
     prompt.alike_until(held, common)
+}
+
+/// Of a held prompt, how many leading tokens somebody needs. Its fixed part is of use to all.
+pub(super) fn needed(held: &PromptTokens, stakes: &Stakes) -> usize {
+    match stakes.needed() {
+        Some(needed) => held.whole_until(needed.max(held.fixed)),
+        None => held.tokens.len(),
+    }
 }
 
 /// Whether something is reserved: for a question that is not over.

@@ -20,6 +20,8 @@ pub struct LocalStats {
     pub handed_over: u64,
     /// Times a sequence was reserved for its question, since the output of what it asked for was at hand.
     pub reserved: u64,
+    /// Times a generation was taken to more threads, since it was alone.
+    pub widened: u64,
     /// Prompt tokens computed.
     pub prefilled_tokens: u64,
     /// Prompt tokens that were found in the KV cache instead.
@@ -42,6 +44,7 @@ pub(super) struct Counters {
     pub(super) evicted: AtomicU64,
     pub(super) handed_over: AtomicU64,
     pub(super) reserved: AtomicU64,
+    pub(super) widened: AtomicU64,
     pub(super) prefilled_tokens: AtomicU64,
     pub(super) reused_tokens: AtomicU64,
     pub(super) generated_tokens: AtomicU64,
@@ -59,6 +62,7 @@ impl Counters {
             evicted: self.evicted.load(Relaxed),
             handed_over: self.handed_over.load(Relaxed),
             reserved: self.reserved.load(Relaxed),
+            widened: self.widened.load(Relaxed),
             prefilled_tokens: self.prefilled_tokens.load(Relaxed),
             reused_tokens: self.reused_tokens.load(Relaxed),
             generated_tokens: self.generated_tokens.load(Relaxed),

@@ -1,6 +1,8 @@
 //! What the in-process model owes its callers when its thread is gone. The rest needs a real model:
 //! `tests/real`.
 
+mod alone;
+mod branches;
 mod tenants;
 mod tools;
 

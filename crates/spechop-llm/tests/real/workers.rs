@@ -142,6 +142,40 @@ async fn at_once(sample: u32) -> Vec<Planned> {
     expected
 }
 
+/// A text that is alone has the threads of all workers, and is the same; so is one that loses them on its way.
+#[tokio::test]
+async fn a_text_that_is_alone_has_more_threads_and_says_the_same() {
+    let asked = ["the mill", "the town", "the river"].map(|topic| long(topic, 30));
+    let mut expected = Vec::new();
+    for asked in &asked {
+        expected.push(say(&open(|_| ()), asked.clone()).await);
+    }
+    let mut more = false;
+    let model = open(|options| {
+        options.workers = NonZeroU32::new(2).expect("not zero");
+        options.threads = None;
+        more = options.threads_alone() > options.threads_each();
+    });
+    for (asked, expected) in asked.iter().zip(&expected) {
+        let said = say(&model, asked.clone()).await;
+        assert_eq!(
+            (said.text, said.tokens),
+            (expected.text.clone(), expected.tokens)
+        );
+    }
+    let alone = model.stats().widened;
+    assert_eq!(alone > 0, more, "{alone}");
+    // What is not needed never has more than its share.
+    let guess = Call::new(Lane::Speculative, Chance::EVEN);
+    let guessed = model.generate(&guess, long("the bridge", 4)).await;
+    assert!(guessed.is_ok());
+    assert_eq!(model.stats().widened, alone);
+    let said = join_all(asked.iter().map(|asked| say(&model, asked.clone()))).await;
+    for (said, expected) in said.iter().zip(&expected) {
+        assert_eq!((&said.text, said.tokens), (&expected.text, expected.tokens));
+    }
+}
+
 /// The next step of a question is planned by whoever is free, and its lines are read once.
 #[tokio::test]
 async fn what_one_worker_has_read_another_finds() {

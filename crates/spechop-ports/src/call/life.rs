@@ -1,20 +1,26 @@
-//! How long a question is worked for.
+//! How long a question is worked for, and what becomes of its branches.
 
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Something that is there for as long as anybody works for a question. Each of its calls holds it, and so
 /// does whoever has been handed the call; what it does when it is dropped is its own business.
 #[derive(Clone)]
-pub struct Life(Arc<dyn Any + Send + Sync>);
+pub struct Life(Arc<Held>);
+
+/// One pointer to it is as short as any, and every call carries one.
+struct Held {
+    _thing: Arc<dyn Any + Send + Sync>,
+}
 
 impl Life {
     /// That of this thing.
     pub fn of(held: Arc<dyn Any + Send + Sync>) -> Self {
-        Self(held)
+        Self(Arc::new(Held { _thing: held }))
     }
 
     /// Tells whether it is over, and makes it no longer.
@@ -34,7 +40,7 @@ impl Eq for Life {}
 
 impl Hash for Life {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        ptr::hash(Arc::as_ptr(&self.0).cast::<()>(), state);
+        ptr::hash(Arc::as_ptr(&self.0), state);
     }
 }
 
@@ -48,7 +54,7 @@ impl fmt::Debug for Life {
 /// Tells whether a [`Life`] is over, for whoever keeps something that is of use to its question alone. It
 /// holds nothing.
 #[derive(Clone)]
-pub struct WeakLife(Weak<dyn Any + Send + Sync>);
+pub struct WeakLife(Weak<Held>);
 
 impl WeakLife {
     /// Whether nobody works for the question any more.
@@ -65,3 +71,29 @@ impl fmt::Debug for WeakLife {
             .finish()
     }
 }
+
+/// What becomes of a branch of the window. Each of its calls knows it, so whoever keeps something that is of
+/// use to the branch alone can drop it when the branch is rolled back. Clones are of the same branch.
+#[derive(Clone, Debug, Default)]
+pub struct Fate(Arc<AtomicBool>);
+
+impl Fate {
+    /// The branch is rolled back, for good.
+    pub fn roll_back(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// Whether it has been.
+    pub fn is_rolled_back(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Of the same branch, not of one that is like it.
+impl PartialEq for Fate {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Fate {}

@@ -117,6 +117,7 @@ fn group(cores: usize) -> Group {
     let mut group = Group::new(Millicores::cores(cores));
     let demand = Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: 2,
         yields: true,

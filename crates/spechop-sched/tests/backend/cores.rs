@@ -19,6 +19,7 @@ fn on(cores: &Cores, name: &str, each: u32) -> Backend {
 fn demand(each: u32) -> Demand {
     Demand {
         each: Millicores(each),
+        alone: Millicores(each),
         guess: Millicores(each),
         at_once: 2,
         yields: true,
@@ -164,6 +165,36 @@ async fn a_guess_that_takes_less_starts_beside_what_is_needed() {
     assert_eq!(taken(&cores), (3000, 0));
     assert!(planning.await.is_ok() && reading.await.is_ok());
     assert!(waiting.await.is_ok());
+    assert_eq!(cores.idle().0, 2000);
+}
+
+/// A text that is alone is computed on both cores, and each of two texts on one.
+#[tokio::test(start_paused = true)]
+async fn a_guess_ends_for_a_needed_call_that_is_alone() {
+    let (cores, ..) = cores(2000);
+    let widening = Demand {
+        alone: Millicores(2000),
+        ..demand(1000)
+    };
+    let limits = Limits {
+        capacity: NonZeroUsize::new(3).expect("a capacity"),
+        rate: None,
+        speculative_max: 3,
+    };
+    let planner = Backend::on(&cores, widening, "planner", limits);
+    let taken = |cores: &Cores| (cores.taken().needed.0, cores.taken().speculative.0);
+    let (work, ahead, needed) = (Work::default(), guess(0.9), Call::authoritative());
+    let mut guessing = Box::pin(planner.run(&ahead, 1.0, work.lasting(50 * MS)));
+    poll!(guessing);
+    assert_eq!(taken(&cores), (0, 1000));
+    let mut first = Box::pin(planner.run(&needed, 1.0, work.lasting(50 * MS)));
+    poll!(first);
+    assert!(was_preempted(&guessing.await));
+    assert_eq!(taken(&cores), (2000, 0));
+    let mut second = Box::pin(planner.run(&needed, 1.0, work.lasting(10 * MS)));
+    poll!(second);
+    assert_eq!(taken(&cores), (2000, 0));
+    assert!(second.await.is_ok() && first.await.is_ok());
     assert_eq!(cores.idle().0, 2000);
 }
 

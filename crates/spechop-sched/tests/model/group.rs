@@ -48,10 +48,19 @@ struct SlowMember {
 impl SlowMember {
     /// Cores that so many needed calls and so many guesses take.
     fn takes(&self, needed: usize, guesses: usize, cores: u32) -> u32 {
-        let Demand { each, guess, .. } = self.demand;
-        let (each, guess) = (each.0.min(cores), guess.0.min(cores));
+        let least = |cores: Millicores, most: u32| cores.0.min(most);
+        let (each, guess) = (
+            least(self.demand.each, cores),
+            least(self.demand.guess, cores),
+        );
+        let most = each * self.demand.at_once;
+        let shares = (each * needed as u32).min(most);
+        let beyond = match needed {
+            1 => least(self.demand.alone, cores).saturating_sub(shares),
+            _ => 0,
+        };
         let all = each * needed as u32 + guess * guesses as u32;
-        all.min(each * self.demand.at_once)
+        all.min(most) + beyond
     }
 
     fn running(&self, authoritative: bool) -> Vec<usize> {
@@ -158,8 +167,11 @@ impl SlowGroup {
 
 fn demands() -> impl Strategy<Value = Demand> {
     let yields = prop_oneof![3 => Just(true), 1 => Just(false)];
-    (1..5_u32, 1..5_u32, 1..5_u32, yields).prop_map(|(each, guess, at_once, yields)| Demand {
+    let further = prop_oneof![1 => Just(0), 1 => 1..4_u32];
+    let numbers = (1..5_u32, further, 1..5_u32, 1..5_u32, yields);
+    numbers.prop_map(|(each, further, guess, at_once, yields)| Demand {
         each: Millicores(each * 500),
+        alone: Millicores((each + further) * 500),
         guess: Millicores(guess.min(each) * 500),
         at_once,
         yields,

@@ -214,6 +214,7 @@ async fn the_metrics_say_how_many_cores_are_taken() {
     let metrics = Metrics::new(Vec::new(), Some(cores.clone()));
     let demand = spechop_sched::Demand {
         each: Millicores::ONE,
+        alone: Millicores::ONE,
         guess: Millicores::ONE,
         at_once: 1,
         yields: true,

@@ -196,6 +196,104 @@ fn of_a_batch_invariant_model_every_token_may_be_reused() {
     }
 }
 
+/// What is said behind a prompt, of which `keep` tokens are in the slot; whether it is alone may change at each step.
+/// And how often it went to more threads.
+fn said(
+    contexts: &mut Contexts<'_>,
+    (slot, keep): (usize, usize),
+    prompt: &PromptTokens,
+    is_alone: impl Fn(usize) -> bool,
+) -> (Vec<(i32, u32)>, usize) {
+    const WRITTEN: usize = 6;
+    let (mut at, mut said, mut widened) = (keep, Vec::new(), 0);
+    let mut next = None;
+    for step in 0.. {
+        if said.len() == WRITTEN {
+            break;
+        }
+        widened += usize::from(contexts.widen(slot, at, is_alone(step)).unwrap());
+        let (tokens, wanted) = match next {
+            Some(token) => (vec![token], true),
+            None => {
+                let end = prompt.chunk_end(at);
+                (prompt.tokens[at..end].to_vec(), end == prompt.tokens.len())
+            }
+        };
+        let likeliest = contexts.step(slot, at, &tokens, wanted, 0).unwrap();
+        at += tokens.len();
+        if let Some(likeliest) = likeliest {
+            said.push((likeliest.token.0, likeliest.lead.to_bits()));
+            next = Some(likeliest.token);
+        }
+    }
+    (said, widened)
+}
+
+/// Threads compute rows of their own: however many there are, and whenever their number changes, the bits are the
+/// same, and so is what a slot holds.
+#[test]
+fn more_threads_for_a_text_that_is_alone_change_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = LocalModelOptions::new(tiny::model(folder.path()));
+    let (backend, model, _) = load(&options).unwrap();
+    let open = |slots, threads| Compute::new(backend, &model, slots, 512, threads).unwrap();
+    let prompt = PromptTokens {
+        tokens: (0..150).map(|n| LlamaToken::new(100 + n * 3)).collect(),
+        fixed: 0,
+        cuts: Cuts::At(Vec::new()),
+    };
+    let whole = prompt.tokens.len();
+    let mut narrow = Contexts::new(open(3, 1), None);
+    let (expected, widened) = said(&mut narrow, (0, 0), &prompt, |_| true);
+    assert_eq!((narrow.can_widen(), widened), (false, 0));
+    for (name, is_alone, times) in [
+        ("never", (|_| false) as fn(usize) -> bool, 0),
+        ("always", |_| true, 1),
+        ("by turns", |step| step % 2 == 0, 5),
+        ("at last", |step| step > 6, 1),
+    ] {
+        let mut contexts = Contexts::new(open(3, 1), Some(open(3, 2)));
+        contexts.try_alike(&model).unwrap();
+        assert!(contexts.can_widen());
+        let (fresh, widened) = said(&mut contexts, (0, 0), &prompt, is_alone);
+        assert_eq!((fresh, widened), (expected.clone(), times), "{name}");
+        // A fork of it, while it stands still, and then it goes on itself: where it was, or elsewhere.
+        let fork = Placement {
+            slot: 1,
+            from: 0,
+            keep: 128,
+        };
+        contexts.place(fork).unwrap();
+        let (forked, _) = said(&mut contexts, (1, 128), &prompt, is_alone);
+        assert_eq!(forked, expected, "{name}: a fork");
+        contexts.place(Placement { slot: 0, ..fork }).unwrap();
+        let (again, _) = said(&mut contexts, (0, 128), &prompt, is_alone);
+        assert_eq!(again, expected, "{name}: in place");
+        // A copy goes on in a slot that is in use.
+        contexts.cut(0, whole).unwrap();
+        let state = contexts.save(0).unwrap();
+        contexts.restore(1, &state, 128).unwrap();
+        let (copied, _) = said(&mut contexts, (1, 128), &prompt, is_alone);
+        assert_eq!(copied, expected, "{name}: a copy");
+        // Emptied where it is, and moved with nothing in it.
+        contexts.cut(1, 0).unwrap();
+        contexts.widen(1, 0, false).unwrap();
+        let (emptied, _) = said(&mut contexts, (1, 0), &prompt, is_alone);
+        assert_eq!(emptied, expected, "{name}: emptied");
+        // After a failure nothing is trusted, and all works.
+        contexts.forget();
+        contexts
+            .place(Placement {
+                slot: 1,
+                from: 1,
+                keep: 0,
+            })
+            .unwrap();
+        let (anew, _) = said(&mut contexts, (1, 0), &prompt, is_alone);
+        assert_eq!(anew, expected, "{name}: anew");
+    }
+}
+
 #[test]
 fn what_has_no_room_to_be_tried_is_not_called_batch_invariant() {
     let folder = tempfile::tempdir().unwrap();

@@ -82,7 +82,10 @@ impl Engine<'_> {
             return;
         }
         match self.parts.compute.save(slot) {
-            Ok(state) => self.parts.kept.keep(prompt, whole, state),
+            Ok(state) => {
+                let stakes = self.slots.stakes(slot);
+                self.parts.kept.keep(prompt, whole, state, stakes);
+            }
             // It will be computed again.
             Err(error) => {
                 let reason = with_causes(&error);

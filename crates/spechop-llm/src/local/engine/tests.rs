@@ -11,6 +11,7 @@ use spechop_ports::{Call, Lane};
 use spechop_types::{Chance, Owned};
 use tokio::sync::oneshot;
 
+use super::super::compute::Compute;
 use super::super::{LocalModelOptions, load, tiny};
 use super::*;
 
@@ -80,11 +81,12 @@ fn engines<'model>(
     let template = Arc::new(ChatTemplate::of(model, Path::new("tiny")).expect("a template"));
     let kept = Arc::new(Kept::new(if count > 1 { 1024 } else { 0 }));
     let engine = |worker| {
+        let own = Compute::new(backend, model, SLOTS, 256, 1).expect("a context");
         Engine::new(Parts {
             name: "tiny".into(),
             worker,
             model,
-            compute: Compute::new(backend, model, SLOTS, 256, 1).expect("a context"),
+            compute: Contexts::new(own, None),
             template: Arc::clone(&template),
             context_tokens: 256,
             sequences,

@@ -1,7 +1,7 @@
 //! What is kept, for whom, and for how long. Whether it may be reused is told in `slots`.
 
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::Life;
+use spechop_ports::{Fate, Life};
 use spechop_types::Tenant;
 
 use super::super::slots::Cuts;
@@ -18,11 +18,12 @@ fn prompt(name: &str, ids: impl IntoIterator<Item = i32>, fixed: usize) -> Owned
 
 fn keep(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>, name: &'static str) {
     let whole = prompt.item.whole_until(prompt.item.tokens.len());
-    kept.keep(prompt, whole, name);
+    kept.keep(prompt, whole, name, &Stakes::default());
 }
 
 fn find(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>) -> Option<(&'static str, usize)> {
-    kept.find(prompt, 0).map(|(state, keep)| (*state, keep))
+    let found = kept.find(prompt, 0)?;
+    Some((*found.state, found.keep))
 }
 
 #[test]
@@ -137,4 +138,35 @@ fn what_is_reserved_leaves_last_until_it_is_used_or_its_question_is_over() {
     drop(life);
     strangers(&kept, 6..10);
     assert!(!is_there(&kept));
+}
+
+#[test]
+fn what_a_rolled_back_branch_has_read_is_found_no_more() {
+    let kept = Kept::new(1000);
+    let [head, guessed] = [(); 2].map(|()| Fate::default());
+    let of_head = Stakes::default().grown(0, Some(&head));
+    let prompts = [prompt("a", 0..64, 0), prompt("a", 0..160, 0)];
+    kept.keep(&prompts[0], 64, "head", &of_head);
+    // What it extends leaves.
+    kept.keep(
+        &prompts[1],
+        160,
+        "guessed",
+        &of_head.grown(64, Some(&guessed)),
+    );
+    let longer = prompt("a", 0..200, 0);
+    assert_eq!(find(&kept, &longer), Some(("guessed", 160)));
+    guessed.roll_back();
+    let sibling = prompt("a", (0..64).chain(900..1000), 0);
+    assert_eq!(find(&kept, &sibling), Some(("guessed", 64)));
+    assert_eq!(find(&kept, &longer), Some(("guessed", 64)));
+    assert!(!kept.lacks(&prompts[0], 64) && kept.lacks(&prompts[1], 160));
+    // Nothing is left of a question whose only branch is rolled back, but what serves all.
+    let instructions = prompt("b", 2000..2064, 32);
+    kept.keep(&instructions, 64, "fixed", &of_head);
+    head.roll_back();
+    assert_eq!(find(&kept, &prompt("a", 3000..3100, 0)), None);
+    assert_eq!(find(&kept, &longer), None);
+    assert_eq!(find(&kept, &instructions), Some(("fixed", 32)));
+    assert_eq!(kept.entries.lock().all.len(), 1);
 }

@@ -66,6 +66,40 @@ fn the_least_loaded_worker_takes_and_one_without_work_always() {
     }
 }
 
+/// No guess takes the threads of a needed job that is alone: it has found a core of its own, or ends.
+#[test]
+fn a_job_is_alone_if_no_answer_needs_another_one() {
+    let queue = Queue::new(3, 8, 8, Arc::default());
+    let guess = || Call::new(Lane::Speculative, Chance::EVEN);
+    let put = |worker: usize, call: Call| {
+        let (job, _) = job(call, worker as u64);
+        queue.state.lock().workers[worker] = Worker::moves(&job);
+    };
+    put(0, Call::authoritative());
+    assert!(queue.is_alone(0), "nobody else has work");
+    assert!(!queue.is_alone(1), "but for the first");
+    let other = guess();
+    put(1, other.clone());
+    queue.rests(2);
+    assert!(queue.is_alone(0), "a guess moves");
+    other.promote();
+    assert!(!queue.is_alone(0), "it is needed now");
+    queue.rests(1);
+    for (call, expected) in [(guess(), true), (Call::authoritative(), false)] {
+        // Its answer is not waited for, or it would leave.
+        let (waiting, _answer) = job(call, 9);
+        queue.wait(waiting);
+        assert_eq!(queue.is_alone(0), expected, "something waits");
+        queue.state.lock().waiting.clear();
+    }
+    for (call, expected) in [(guess(), true), (Call::authoritative(), false)] {
+        let (arriving, _answer) = job(call, 9);
+        queue.state.lock().arrived.push_back((9, arriving.job));
+        assert_eq!(queue.is_alone(0), expected, "something has come");
+        queue.state.lock().arrived.clear();
+    }
+}
+
 #[test]
 fn a_job_is_handed_over_only_to_whom_would_move_it_at_once() {
     for (job, waiting, others, expected) in [

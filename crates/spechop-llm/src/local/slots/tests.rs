@@ -29,8 +29,12 @@ fn run(slots: &mut Slots, prompt: &PromptTokens) -> Placement {
 }
 
 fn run_of(tenant: &Tenant, slots: &mut Slots, prompt: &PromptTokens) -> Placement {
-    let owned = Owned::new(tenant, prompt.clone());
-    let placement = slots.take(&owned).expect("an idle slot");
+    run_for(&Owned::new(tenant, prompt.clone()), slots, None)
+}
+
+fn run_for(owned: &Owned<PromptTokens>, slots: &mut Slots, fate: Option<&Fate>) -> Placement {
+    let prompt = &owned.item;
+    let placement = slots.take(owned, fate).expect("an idle slot");
     let mut at = placement.keep;
     while at < prompt.tokens.len() {
         at = prompt.chunk_end(at);
@@ -128,7 +132,59 @@ fn a_reserved_slot_is_taken_if_there_is_no_other() {
     for slot in reserved {
         assert_eq!(run(&mut slots, &stranger(10 + slot as i32)).slot, slot);
     }
-    assert_eq!(slots.take(&own(&stranger(3))), None, "all are running");
+    assert_eq!(
+        slots.take(&own(&stranger(3)), None),
+        None,
+        "all are running"
+    );
+}
+
+/// The sibling that stands on the answer that was found goes on in the same slot: what all its line has read is
+/// there, and nothing of the guess.
+#[test]
+fn what_a_rolled_back_branch_has_read_is_dropped() {
+    let of_head = own(&prompt(0..64, 0));
+    let of_guessed = own(&prompt((0..96).chain(500..564), 0));
+    // The first words of the answer are those of the guess.
+    let of_found = own(&prompt((0..96).chain(700..732), 0));
+    for (is_rolled_back, slot, held) in [(false, 1, 160), (true, 0, 128)] {
+        let [head, guessed, found] = [(); 3].map(|()| Fate::default());
+        let mut slots = Slots::new(3);
+        for (prompt, fate) in [(&of_head, &head), (&of_guessed, &guessed)] {
+            let placed = run_for(prompt, &mut slots, Some(fate));
+            assert_eq!(placed.slot, 0, "it goes on in place");
+            slots.release(0);
+        }
+        if is_rolled_back {
+            guessed.roll_back();
+        }
+        let placed = run_for(&of_found, &mut slots, Some(&found));
+        assert_eq!((placed.slot, placed.from, placed.keep), (slot, 0, 96));
+        assert_eq!(slots.held(0).item.tokens.len(), held);
+    }
+}
+
+#[test]
+fn nothing_is_dropped_of_what_runs_or_what_others_need() {
+    let [branch, used] = [(); 2].map(|()| Fate::default());
+    let mut slots = Slots::new(4);
+    // Whole chunks end at 40, 72 and 104.
+    let of_branch = own(&prompt(0..104, 40));
+    let placed = run_for(&of_branch, &mut slots, Some(&branch));
+    let held = |slots: &Slots, slot: usize| slots.held(slot).item.tokens.len();
+    branch.roll_back();
+    pass(&mut slots, &stranger(1));
+    assert_eq!(held(&slots, placed.slot), 104, "it runs");
+    slots.release(placed.slot);
+    pass(&mut slots, &stranger(2));
+    assert_eq!(held(&slots, placed.slot), 40, "its instructions serve all");
+    // Somebody of no branch goes on behind what a branch has read.
+    let shared = run_for(&own(&prompt(5000..5064, 0)), &mut slots, Some(&used)).slot;
+    slots.release(shared);
+    assert_eq!(pass(&mut slots, &prompt(5000..5096, 0)), shared);
+    used.roll_back();
+    pass(&mut slots, &stranger(3));
+    assert_eq!(held(&slots, shared), 96);
 }
 
 #[test]
@@ -150,7 +206,7 @@ fn an_extension_continues_in_place_and_a_fork_copies() {
     assert_eq!((beside.from, beside.keep), (longer.slot, 106));
     assert_ne!(beside.slot, longer.slot);
     assert_eq!(
-        slots.take(&own(&prompt(0..130, 10))),
+        slots.take(&own(&prompt(0..130, 10)), None),
         None,
         "all are running"
     );
@@ -286,7 +342,7 @@ proptest! {
             let cuts = cuts.into_iter().filter(|cut| *cut <= len).collect();
             let prompt = PromptTokens { cuts: Cuts::At(cuts), ..prompt(ids, fixed) };
             let owned = Owned::new(&tenant, prompt.clone());
-            let Placement { slot, from, keep } = slots.take(&owned).unwrap();
+            let Placement { slot, from, keep } = slots.take(&owned, None).unwrap();
             prop_assert!(keep < prompt.tokens.len());
             let mut by = owners[from].clone();
             by.truncate(keep);

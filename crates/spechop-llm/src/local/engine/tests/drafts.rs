@@ -47,7 +47,7 @@ fn no_draft_changes_a_text() {
     let (_, model, _) = load(&options).expect("a model");
     let open = |drafts| {
         let mut engine = engines(&model, 1, 1).remove(0);
-        let tried = engine.parts.compute.is_batch_invariant(&model);
+        let tried = engine.parts.compute.own().is_batch_invariant(&model);
         assert!(tried.expect("logits"), "it is so of this model");
         engine.parts.is_batch_invariant = true;
         engine.parts.drafts = drafts;

@@ -1,0 +1,49 @@
+//! A text that is alone has the threads of all workers, as the model is opened.
+
+use futures::future::join_all;
+
+use super::super::tiny;
+use super::*;
+use crate::{Prompt, Text};
+
+async fn say(model: &LocalModel, text: &str) -> Generated {
+    let generation = Generation {
+        prompt: Prompt::Text(Text::from(text)),
+        tokens_max: 12,
+        stop: &[],
+        drafts: Vec::new(),
+        sample: 0,
+    };
+    let call = Call::authoritative();
+    model.generate(&call, generation).await.expect("a text")
+}
+
+#[tokio::test]
+async fn a_text_that_is_alone_has_more_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = ["Who is it about?", "Where does it rise?", "When was that?"];
+    let mut texts = Vec::new();
+    for threads in [NonZeroU32::new(1), None] {
+        let options = LocalModelOptions {
+            workers: NonZeroU32::new(2).expect("not zero"),
+            threads,
+            context_tokens_per_sequence: 256,
+            ..LocalModelOptions::new(tiny::model(folder.path()))
+        };
+        // Of one core nobody has more.
+        let more = options.threads_alone() > options.threads_each();
+        assert!(threads.is_none() || !more, "a person has named them");
+        let model = LocalModel::open(options).expect("the tiny model");
+        for asked in asked {
+            texts.push(say(&model, asked).await.text);
+        }
+        assert_eq!(model.stats().widened > 0, more, "{:?}", model.stats());
+        let together = join_all(asked.map(|asked| say(&model, asked))).await;
+        texts.extend(together.into_iter().map(|said| said.text));
+    }
+    assert!(
+        texts
+            .chunks(asked.len())
+            .all(|again| *again == texts[..asked.len()])
+    );
+}
