@@ -30,6 +30,10 @@ impl<K: Copy + Eq, V> Few<K, V> {
         &mut self.0[at].1
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.0.iter().map(|(_, value)| value)
+    }
+
     pub(crate) fn remove(&mut self, key: K) -> Option<V> {
         let at = self.0.iter().position(|(at, _)| *at == key)?;
         Some(self.0.swap_remove(at).1)

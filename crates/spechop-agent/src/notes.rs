@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_ports::{Fate, Guess};
+use spechop_ports::{BranchFate, Guess};
 use spechop_types::{BranchId, Chance, Draft, Observation, SubQuestion};
 use spechop_verifier::Verdict;
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub(crate) struct BranchNotes {
     /// When it wrote a final answer, and how likely that was to be the question's.
     pub(crate) answered: Option<(Instant, Chance)>,
     /// Known to whoever writes for it.
-    pub(crate) fate: Fate,
+    pub(crate) fate: BranchFate,
     pub(crate) paid: Paid,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use spechop_agent::{Agent, Ports};
-use spechop_ports::{Call, Fate, PlanRequest, Planned, Planner, PortError};
+use spechop_ports::{BranchFate, Call, PlanRequest, Planned, Planner, PortError};
 use spechop_testkit::ScriptedPorts;
 
 use crate::asking::{question, settings, steady};
@@ -15,7 +15,7 @@ use crate::asking::{question, settings, steady};
 /// Remembers what each call knows of its branch, and the last answer that the branch stands on.
 struct Noting {
     planner: ScriptedPorts,
-    fates: Mutex<Vec<(Option<Arc<str>>, Fate)>>,
+    fates: Mutex<Vec<(Option<Arc<str>>, BranchFate)>>,
 }
 
 #[async_trait]

@@ -48,7 +48,7 @@ pub use self::stats::LocalStats;
 use self::engine::{Engine, Parts};
 use self::job::Job;
 use self::kept::Kept;
-use self::loaded::{contexts, kv_bytes, load, supported_template};
+use self::loaded::{contexts, kv_bytes, load, supported_template, window};
 use self::queue::Queue;
 use self::shares::Shares;
 use self::stats::Counters;
@@ -353,11 +353,22 @@ fn prepare<'model>(
     let tokens = options
         .context_tokens_per_sequence
         .clamp(1, model.n_ctx_train().max(1));
+    let moves_kv = window(model).is_none_or(|window| window >= tokens);
+    let shares = match moves_kv {
+        true => shares,
+        false => shares.without_moves(),
+    };
     let mut contexts = contexts(options, backend, model, adapter, shares, tokens)?;
     let first = contexts.first_mut();
     // A model that cannot compute this much says so at the first call.
     let tried = first.map_or(Ok(false), |first| {
-        first.try_alike(model)?;
+        if !first.try_alike(model) {
+            let model = &*shared.name;
+            tracing::warn!(
+                model,
+                "a text that is alone has no more threads than any other: the bits would not be the same"
+            );
+        }
         first.own().is_batch_invariant(model)
     });
     let is_batch_invariant = tried.unwrap_or(false);
@@ -370,6 +381,7 @@ fn prepare<'model>(
         is_batch_invariant,
     );
     let kept = Arc::new(Kept::new(shares.kept_prompts as usize * tokens as usize));
+    let warnings = Arc::default();
     let parts = |(worker, compute)| Parts {
         name: Arc::clone(&shared.name),
         worker,
@@ -379,12 +391,14 @@ fn prepare<'model>(
         context_tokens: tokens as usize,
         sequences: shares.sequences as usize,
         slots: shares.slots as usize,
+        moves_kv,
         drafts: options.drafts.unwrap_or(is_batch_invariant),
         is_batch_invariant,
         queue: Arc::clone(&shared.queue),
         kept: Arc::clone(&kept),
         tools: options.tools.clone(),
         counters: Arc::clone(&shared.counters),
+        warnings: Arc::clone(&warnings),
     };
     Ok(contexts.into_iter().enumerate().map(parts).collect())
 }

@@ -15,7 +15,7 @@ use crate::Urgency;
 use crate::clock::{Clock, Doing};
 use crate::meter::Meter;
 
-pub use self::life::{Fate, Life, WeakLife};
+pub use self::life::{BranchFate, Life, WeakLife};
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +82,7 @@ pub struct Call {
     /// The span of a trace that it is.
     trace: Option<Arc<TraceContext>>,
     life: Option<Life>,
-    fate: Option<Fate>,
+    fate: Option<BranchFate>,
 }
 
 struct Shared {
@@ -174,7 +174,7 @@ impl Call {
 
     /// The same call, made for a branch that this becomes of.
     #[must_use]
-    pub fn for_branch(self, fate: Fate) -> Self {
+    pub fn for_branch(self, fate: BranchFate) -> Self {
         let fate = Some(fate);
         Self { fate, ..self }
     }
@@ -274,7 +274,7 @@ impl Call {
     }
 
     /// What becomes of the branch that it is made for; `None` if it is made for none.
-    pub fn fate(&self) -> Option<&Fate> {
+    pub fn fate(&self) -> Option<&BranchFate> {
         self.fate.as_ref()
     }
 

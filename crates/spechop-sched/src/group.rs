@@ -74,8 +74,7 @@ pub struct Demand {
     /// A guess, likewise: at most as much. An engine that computes for a needed call on several cores may
     /// compute for a guess on fewer, so that there is room for it beside other needed work.
     pub guess: Millicores,
-    /// Needed calls for which the engine computes at once. For several calls it takes no more cores than for so
-    /// many needed ones.
+    /// Needed calls for which the engine computes at once. For further calls it takes no more cores.
     pub at_once: u32,
     /// Whether a call that leaves gives its cores back at once. If not, no guess has to end for a core.
     pub yields: bool,
@@ -302,7 +301,11 @@ impl Group {
         let wants = |member: &Member| {
             let calls = member.lanes.needed_running + member.lanes.needed.len();
             let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-            member.demand.each.min(cores).0.saturating_mul(calls)
+            let Demand { each, alone, .. } = member.demand;
+            match calls {
+                1 => each.max(alone).min(cores).0,
+                _ => each.min(cores).0.saturating_mul(calls),
+            }
         };
         let wanted = self.members.iter().map(wants);
         wanted.fold(0, u32::saturating_add) > cores.0

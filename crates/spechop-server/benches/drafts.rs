@@ -2,6 +2,8 @@
 //! draft itself is in `spechop-draft`'s benchmark.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
+use std::hint::black_box;
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use spechop_draft::{PatternDrafter, Patterns};
 use spechop_ports::{DraftRequest, Drafter};
@@ -24,10 +26,7 @@ fn drafts(criterion: &mut Criterion) {
             limit: 2,
         };
         criterion.bench_function(name, |bench| {
-            bench.iter(|| {
-                let drafts = drafter.draft(&request);
-                assert!(!drafts.is_empty());
-            });
+            bench.iter(|| drafter.draft(black_box(&request)));
         });
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -82,11 +82,13 @@ pub(crate) fn open(
 /// again, and what no planner writes is left out.
 ///
 /// Nothing can end such a call from outside. So a thread of its own makes all calls, one after the other, and
-/// whoever asks waits for 20 ms at most, between two steps of a question. If the answer is late, the
-/// question goes on without it. Nobody waits for a thread that is late already.
+/// whoever asks waits for 20 ms at most, between two steps of a question. If the answer is late, the question is
+/// answered without it.
 pub struct Guarded<D = PatternDrafter> {
     drafter: Arc<D>,
     learns: bool,
+    /// How long who asks waits.
+    patience: Duration,
     jobs: Sender<Job<D>>,
     health: Arc<Health>,
 }
@@ -94,20 +96,18 @@ pub struct Guarded<D = PatternDrafter> {
 /// A call that the drafter's thread makes.
 type Job<D> = Box<dyn FnOnce(&D) + Send>;
 
-/// How long a question waits for drafts. One by patterns takes microseconds (`cargo bench -p spechop-draft`), and to
-/// hand it over about as many (`cargo bench -p spechop-server --bench drafts`).
+/// A draft by patterns takes microseconds (`cargo bench -p spechop-draft`), and to hand it over about as many (`cargo
+/// bench -p spechop-server --bench drafts`).
 const PATIENCE: Duration = Duration::from_millis(20);
 /// A call that takes so long is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(1);
-/// So are so many answers that came late, one after the other.
+/// So are so many calls, one after the other, each of which takes longer than anybody waits.
 const LATE_MAX: u32 = 8;
 
 /// Whether a drafter is still to be asked.
 #[derive(Default)]
 struct Health {
     is_broken: AtomicBool,
-    /// Answers that came too late for who asked, since the last that did not.
-    late: AtomicU32,
     /// When the call under way began.
     began: Mutex<Option<Instant>>,
 }
@@ -119,22 +119,23 @@ impl Health {
         }
     }
 
+    fn is_broken(&self) -> bool {
+        self.is_broken.load(Relaxed)
+    }
+
+    /// For how long the call under way has been made.
+    fn busy(&self) -> Duration {
+        let began = *self.began.lock();
+        began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
     /// Whether there is any use in asking now.
-    fn may_answer(&self) -> bool {
-        let busy = self.began.lock().map(|began| began.elapsed());
-        let busy = busy.unwrap_or_default();
+    fn may_answer(&self, patience: Duration) -> bool {
+        let busy = self.busy();
         if busy > TIME_MAX {
             self.give_up("does not come back");
         }
-        busy <= PATIENCE && !self.is_broken.load(Relaxed)
-    }
-
-    /// An answer was waited for in vain. That is no fault of the drafter if its thread had no core.
-    fn came_late(&self) {
-        let is_busy = self.began.lock().is_some();
-        if is_busy && self.late.fetch_add(1, Relaxed) + 1 >= LATE_MAX {
-            self.give_up("is too slow");
-        }
+        busy <= patience && !self.is_broken()
     }
 
     /// What a call brings; `None` if it panics.
@@ -149,12 +150,18 @@ impl Health {
 
     /// Makes calls until nobody can ask any more.
     fn make<D>(&self, drafter: &D, jobs: &Receiver<Job<D>>) {
+        let mut late = 0;
         while let Ok(job) = jobs.recv() {
+            if self.is_broken() {
+                continue;
+            }
             let began = Instant::now();
             *self.began.lock() = Some(began);
             job(drafter);
             *self.began.lock() = None;
-            if began.elapsed() > TIME_MAX {
+            let took = began.elapsed();
+            late = if took > PATIENCE { late + 1 } else { 0 };
+            if took > TIME_MAX || late >= LATE_MAX {
                 self.give_up("is too slow");
             }
         }
@@ -168,6 +175,10 @@ impl<D: Drafter + 'static> Guarded<D> {
     ///
     /// Its thread cannot be started.
     pub fn new(drafter: D, learns: bool) -> io::Result<Self> {
+        Self::patient(drafter, learns, PATIENCE)
+    }
+
+    fn patient(drafter: D, learns: bool, patience: Duration) -> io::Result<Self> {
         let drafter = Arc::new(drafter);
         let health = Arc::new(Health::default());
         let (jobs, made) = mpsc::channel();
@@ -179,33 +190,47 @@ impl<D: Drafter + 'static> Guarded<D> {
         Ok(Self {
             drafter,
             learns,
+            patience,
             jobs,
             health,
         })
     }
 
     /// What the drafter says, if it does so in time.
-    fn ask<T: Default + Send + 'static>(&self, work: impl FnOnce(&D) -> T + Send + 'static) -> T {
-        if !self.health.may_answer() {
+    fn ask<T: Default + Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce(&D) -> T + Send + 'static,
+    ) -> T {
+        if !self.health.may_answer(patience) {
             return T::default();
         }
         let (tell, told) = mpsc::sync_channel(1);
-        let health = Arc::clone(&self.health);
-        // Who has gone on does not listen.
-        let job = move |drafter: &D| drop(health.caught(|| tell.send(work(drafter))));
+        let (health, is_gone) = (Arc::clone(&self.health), Arc::new(AtomicBool::new(false)));
+        let has_left = Arc::clone(&is_gone);
+        let job = move |drafter: &D| {
+            if !has_left.load(Relaxed) {
+                // Who has left by then does not listen.
+                drop(health.caught(|| tell.send(work(drafter))));
+            }
+        };
         if self.jobs.send(Box::new(job)).is_err() {
             return T::default();
         }
-        match told.recv_timeout(PATIENCE) {
-            Ok(said) => {
-                self.health.late.store(0, Relaxed);
-                return said;
-            }
-            Err(RecvTimeoutError::Timeout) => self.health.came_late(),
-            // It has panicked.
-            Err(RecvTimeoutError::Disconnected) => {}
-        }
-        T::default()
+        told.recv_timeout(patience).unwrap_or_else(|_| {
+            is_gone.store(true, Relaxed);
+            T::default()
+        })
+    }
+
+    /// Waits until what was told before has been learnt, if that comes to an end. **Blocks** for a second at most.
+    fn settle(&self) {
+        self.ask(TIME_MAX, |_| ());
+    }
+
+    /// Whether a call does not come back, which may hold all that the drafter knows.
+    fn hangs(&self) -> bool {
+        self.health.busy() > PATIENCE
     }
 }
 
@@ -213,7 +238,7 @@ impl<D: Drafter + 'static> Drafter for Guarded<D> {
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
         let (tenant, question) = (request.tenant.clone(), request.question.clone());
         let (hops, limit) = (request.hops.to_vec(), request.limit);
-        let mut drafts = self.ask(move |drafter| {
+        let mut drafts = self.ask(self.patience, move |drafter| {
             drafter.draft(&DraftRequest {
                 tenant: &tenant,
                 question: &question,
@@ -226,9 +251,9 @@ impl<D: Drafter + 'static> Drafter for Guarded<D> {
         drafts
     }
 
-    /// Nobody waits for that. What is asked afterwards is answered with it.
+    /// Nobody waits for that. It is learnt before the next call is made.
     fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop], ended: bool) {
-        if !self.learns || !self.health.may_answer() {
+        if !self.learns || !self.health.may_answer(self.patience) {
             return;
         }
         let (tenant, question, hops) = (tenant.clone(), question.clone(), hops.to_vec());
@@ -314,9 +339,12 @@ impl Persisted for Guarded {
         self.drafter.changes()
     }
 
+    fn can_tell(&self) -> bool {
+        self.settle();
+        !self.hangs()
+    }
+
     fn kept(&self) -> Kept {
-        // What was told before has been learnt then.
-        self.ask(|_| ());
         Kept {
             format: PURPOSE.format,
             // A longer file would not be read again.

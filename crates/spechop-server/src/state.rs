@@ -157,6 +157,11 @@ pub(crate) trait Persisted: Send + Sync + 'static {
     /// How often anything has changed since this server began: a hint that it is time to write.
     fn revision(&self) -> u64;
 
+    /// Whether it can be told now what is to be kept. If not, it is asked again the next time.
+    fn can_tell(&self) -> bool {
+        true
+    }
+
     /// What a later server is to take up.
     fn kept(&self) -> Self::Kept;
 }
@@ -243,6 +248,9 @@ impl<P: Persisted> Inner<P> {
     fn write(&self) {
         // Held while writing: an older state must not replace a newer one.
         let mut written = self.written.lock();
+        if !self.value.can_tell() {
+            return;
+        }
         let revision = self.value.revision();
         if revision == *written {
             return;

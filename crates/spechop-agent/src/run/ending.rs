@@ -75,6 +75,9 @@ impl Run<'_> {
 /// A question without an answer is paid for all the same.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
+        for notes in self.branches.values().filter(|notes| !notes.is_head) {
+            notes.fate.roll_back();
+        }
         if self.is_answered {
             return;
         }

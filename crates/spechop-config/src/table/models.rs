@@ -86,14 +86,15 @@ pub(super) static MODEL: &[Key] = keys! {
     file: File, Example(r#""~/.local/share/spechop/models/qwen2.5-coder-1.5b-instruct/model.gguf""#);
     /// A LoRA adapter for the model file. By default there is none: our planner's is merged into its model.
     adapter: File, Example(r#""~/.local/share/spechop/models/spechop-planner/adapter.gguf""#);
-    /// How many generations compute at once, each on threads of its own. With "auto" there is one worker for
-    /// each core if a generation has one thread, else one for every four cores and at least two if there are two,
-    /// and 32 at most. The cores are those that the process may use: an affinity and the quota of a cgroup count. The
-    /// memory of each worker is logged at the start. More than 8 workers for each core are refused.
+    /// How many generations compute at once, each on threads of its own. With "auto" there is one worker for as
+    /// many cores as "threads" says. If that is left out, a model of style "steps" has one for each core, and a
+    /// larger one has one for every four cores and at least two if there are two. "auto" makes 32 at most. The
+    /// cores are those that the process may use: an affinity and the quota of a cgroup count. The memory of each
+    /// worker is logged at the start. More than 8 workers for each core are refused.
     workers: Or("auto", &Whole(1, u64::MAX)), Is(r#""auto""#);
     /// The threads of each worker. By default one for style "steps", whose steps are too short to share, else
-    /// the physical cores divided among the workers, and up to four of them for a text that an answer needs while
-    /// no other one is written.
+    /// the physical cores divided among the workers, and up to four of them for a text at the first worker while
+    /// no other one is needed.
     threads: Whole(1, 1024), Example("2");
     /// The most tokens of a prompt with its continuation (4096 for styles other than "steps").
     context_tokens: Whole(512, 1 << 20), Usually("1024");

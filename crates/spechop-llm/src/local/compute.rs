@@ -37,7 +37,7 @@ use llama_cpp_2::{DecodeError, StateSeqError};
 
 use super::slots::{CHUNK_TOKENS, Placement};
 
-pub(super) use self::contexts::Contexts;
+pub(super) use self::contexts::{Contexts, Moved};
 
 /// `LLAMA_FLASH_ATTN_TYPE_DISABLED`.
 const FLASH_ATTENTION_OFF: i32 = 0;
@@ -61,6 +61,8 @@ pub(super) enum ComputeError {
     State(#[from] StateSeqError),
     #[error("a position or sequence number is too large")]
     Range(#[from] std::num::TryFromIntError),
+    #[error("the KV of a sequence is lost")]
+    Lost,
     #[error("its logits are no numbers: a weight is damaged")]
     NoNumbers,
 }
@@ -223,14 +225,18 @@ impl<'model> Compute<'model> {
         Ok(is_so)
     }
 
-    /// Digests of what it says behind some tokens, a chunk of which is read at once and the others one by one.
-    /// Nothing may be in the context yet, and nothing is in it afterwards.
-    fn tried(&mut self, model: &LlamaModel) -> Result<Vec<u64>, ComputeError> {
+    /// Digests of what it says behind some tokens, which are read in calls of many widths. Nothing may be in the
+    /// context yet, and nothing is in it afterwards.
+    fn said(&mut self, model: &LlamaModel) -> Result<Vec<u64>, ComputeError> {
         let tokens = some_tokens(model, self.slot_tokens.min(TRIED));
-        let (chunk, others) = tokens.split_at(tokens.len().min(CHUNK_TOKENS));
-        let mut said = self.digests(0, chunk)?;
-        for (at, token) in (chunk.len()..).zip(others) {
-            said.extend(self.digests(at, &[*token])?);
+        let (mut at, mut said) = (0, Vec::new());
+        for width in [&1].into_iter().chain(WAYS[0]) {
+            let end = tokens.len().min(at + width);
+            if end == at {
+                break;
+            }
+            said.extend(self.digests(at, &tokens[at..end])?);
+            at = end;
         }
         self.cut(0, 0)?;
         Ok(said)

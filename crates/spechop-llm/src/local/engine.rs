@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use llama_cpp_2::model::LlamaModel;
-use spechop_ports::{Metered, PortError, panic_text};
+use spechop_ports::{Metered, PortError, Sparingly, panic_text};
 use spechop_types::{Activity, Tokens};
 use tokio::time::Instant;
 
@@ -72,6 +72,8 @@ pub(super) struct Parts<'model> {
     pub(super) sequences: usize,
     /// Slots here in all: those beyond the sequences keep prefixes.
     pub(super) slots: usize,
+    /// Whether the KV of a sequence is of use elsewhere.
+    pub(super) moves_kv: bool,
     /// Whether tokens that are guessed without the model are read several at once.
     pub(super) drafts: bool,
     /// Whether what is computed hangs on how it is cut into calls ([`compute`](super::compute)).
@@ -83,6 +85,8 @@ pub(super) struct Parts<'model> {
     /// What tells whether a question goes on at once.
     pub(super) tools: Option<Tools>,
     pub(super) counters: Arc<Counters>,
+    /// What goes wrong with many prompts is not said of each.
+    pub(super) warnings: Arc<Sparingly>,
 }
 
 /// Everything a worker owns.
@@ -142,7 +146,7 @@ impl<'model> Engine<'model> {
         let panicked = format!("a generation panicked: {panic}");
         tracing::error!(model = &*self.parts.name, "{panicked}");
         self.slots = Slots::new(self.parts.slots);
-        self.parts.compute.forget();
+        self.parts.compute.leave_wide();
         let running = std::mem::take(&mut self.running);
         let count = running.len() as u64;
         self.parts.counters.running.fetch_sub(count, Relaxed);
@@ -251,8 +255,9 @@ impl<'model> Engine<'model> {
         let Some(at) = best(self.running.iter().map(|running| &running.waiting)) else {
             return;
         };
-        if let Err(error) = self.widen(at) {
-            return self.fail(at, error);
+        if self.widen(at).is_err() {
+            // Another one has left.
+            return;
         }
         let Running {
             waiting,

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use llama_cpp_2::context::session::SeqState;
 use parking_lot::Mutex;
-use spechop_ports::WeakLife;
+use spechop_ports::{BranchFate, WeakLife};
 use spechop_types::Owned;
 
-use super::slots::{PromptTokens, is_reserved, loss_of, needed, reusable};
+use super::slots::{PromptTokens, drop_unneeded, is_reserved, loss_of, reusable};
 use super::stakes::Stakes;
 
 /// A prompt in whole chunks, and the KV of them and perhaps of more.
@@ -63,8 +63,13 @@ impl<S> Kept<S> {
         }
     }
 
-    /// What of a prompt can be reused, if it is more than `beyond` tokens.
-    pub(super) fn find(&self, prompt: &Owned<PromptTokens>, beyond: usize) -> Option<Found<S>> {
+    /// What of a prompt can be reused, if it is more than `beyond` tokens. It is read for a call of that fate.
+    pub(super) fn find(
+        &self,
+        prompt: &Owned<PromptTokens>,
+        beyond: usize,
+        fate: Option<&BranchFate>,
+    ) -> Option<Found<S>> {
         let mut entries = self.entries.lock();
         entries.uses += 1;
         let used = entries.uses;
@@ -79,10 +84,12 @@ impl<S> Kept<S> {
             if keep == entry.held.item.tokens.len() {
                 entry.reserved_for = None;
             }
+            let stakes = entry.stakes.grown(keep, fate);
+            entry.stakes.join(&stakes, keep);
             Some(Found {
                 state: Arc::clone(&entry.state),
                 keep,
-                stakes: entry.stakes.clone(),
+                stakes,
             })
         });
         // Not before: a sibling of what was rolled back may begin with some of the same tokens.
@@ -91,14 +98,27 @@ impl<S> Kept<S> {
     }
 
     /// Whether a prompt, of which so many leading tokens are whole chunks, is worth keeping: there is
-    /// room, and not all of it is kept already.
-    pub(super) fn lacks(&self, prompt: &Owned<PromptTokens>, whole: usize) -> bool {
-        let covers = |entry: &Entry<S>| {
+    /// room, and not all of it is kept already. If it is, whoever has these stakes needs that, too.
+    pub(super) fn lacks(
+        &self,
+        prompt: &Owned<PromptTokens>,
+        whole: usize,
+        stakes: &Stakes,
+    ) -> bool {
+        if whole == 0 || prompt.item.tokens.len() > self.tokens_max {
+            return false;
+        }
+        let covers = |entry: &&mut Entry<S>| {
             entry.held.tenant == prompt.tenant && covers(&entry.held.item, &prompt.item, whole)
         };
-        whole > 0
-            && prompt.item.tokens.len() <= self.tokens_max
-            && !self.entries.lock().all.iter().any(covers)
+        let mut entries = self.entries.lock();
+        match entries.all.iter_mut().find(covers) {
+            Some(entry) => {
+                entry.stakes.join(stakes, whole);
+                false
+            }
+            None => true,
+        }
     }
 
     /// Keeps the KV of a prompt, of which so many leading tokens are whole chunks, and who has a stake in
@@ -122,9 +142,15 @@ impl<S> Kept<S> {
         entries.drop_rolled_back();
         entries.uses += 1;
         let used = entries.uses;
+        let mut stakes = stakes.clone();
         entries.all.retain(|entry| {
             let before = &entry.held.item;
-            entry.held.tenant != prompt.tenant || !covers(&held, before, before.tokens.len())
+            let is_covered =
+                entry.held.tenant == prompt.tenant && covers(&held, before, before.tokens.len());
+            if is_covered {
+                stakes.join(&entry.stakes, before.tokens.len());
+            }
+            !is_covered
         });
         while entries.size() + size > self.tokens_max {
             let Some(least) = entries.least() else { break };
@@ -132,7 +158,7 @@ impl<S> Kept<S> {
         }
         entries.all.push(Entry {
             held: Owned::new(&prompt.tenant, held),
-            stakes: stakes.clone(),
+            stakes,
             state: Arc::new(state),
             size,
             used,
@@ -159,14 +185,14 @@ impl<S> Kept<S> {
 impl<S> Entries<S> {
     /// Drops what only branches have read that are rolled back. The KV of what stays is not made smaller.
     fn drop_rolled_back(&mut self) {
-        self.all.retain_mut(|entry| {
-            let needed = needed(&entry.held.item, &entry.stakes);
-            if entry.stakes.cut().is_some() {
-                entry.held.item.tokens.truncate(needed);
-                entry.reserved_for = None;
-            }
-            !entry.held.item.tokens.is_empty()
-        });
+        for entry in &mut self.all {
+            drop_unneeded(
+                &mut entry.held.item,
+                &mut entry.stakes,
+                &mut entry.reserved_for,
+            );
+        }
+        self.all.retain(|entry| !entry.held.item.tokens.is_empty());
     }
 
     fn size(&self) -> usize {

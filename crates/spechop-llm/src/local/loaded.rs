@@ -5,6 +5,7 @@ use std::path::Path;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::model::{LlamaLoraAdapter, LlamaModel};
+use spechop_types::with_causes;
 
 use super::compute::{Compute, Contexts};
 use super::shares::Shares;
@@ -77,10 +78,34 @@ pub(super) fn contexts<'model>(
     let mut contexts = |worker: u32| {
         let own = context(shares.threads)?;
         let is_wide = worker == 0 && shares.threads_alone > shares.threads;
-        let wide = is_wide.then(|| context(shares.threads_alone));
-        Ok(Contexts::new(own, wide.transpose()?))
+        let wide = match is_wide.then(|| context(shares.threads_alone)) {
+            Some(Err(error)) => {
+                let reason = with_causes(&error);
+                tracing::warn!(
+                    reason,
+                    "a text that is alone has no more threads than any other"
+                );
+                None
+            }
+            Some(Ok(wide)) => Some(wide),
+            None => None,
+        };
+        Ok(Contexts::new(own, wide))
     };
     (0..workers).map(&mut contexts).collect()
+}
+
+/// The tokens that each layer looks back at, if some look back at less than all. Of such a model llama.cpp copies the
+/// KV of a sequence without what lies before the window of its last token, so that a copy that is cut is of no use.
+pub(super) fn window(model: &LlamaModel) -> Option<u32> {
+    let architecture = model.meta_val_str("general.architecture").ok()?;
+    let key = format!("{architecture}.attention.sliding_window");
+    model
+        .meta_val_str(&key)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|window| *window > 0)
 }
 
 /// Bytes of KV for each token: a key and a value of 16-bit numbers for every layer.

@@ -18,6 +18,16 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// Of a model whose KV is of no use elsewhere, nothing is kept outside of the contexts, and a text stays on its
+    /// worker's threads.
+    pub(super) fn without_moves(self) -> Self {
+        Self {
+            kept_prompts: 0,
+            threads_alone: self.threads,
+            ..self
+        }
+    }
+
     /// One worker keeps prompts in its own context, where nothing must be copied. Several keep most of
     /// them where all find them.
     pub(super) fn of(options: &LocalModelOptions, cores: u32) -> Self {

@@ -21,7 +21,7 @@
 //! and needs no other.
 
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Fate, WeakLife};
+use spechop_ports::{BranchFate, WeakLife};
 use spechop_types::Owned;
 
 use super::stakes::Stakes;
@@ -147,13 +147,6 @@ struct Slot {
     reserved_for: Option<WeakLife>,
 }
 
-impl Slot {
-    /// How many leading tokens somebody needs: all, but for what only rolled-back branches have read.
-    fn needed(&self) -> usize {
-        needed(&self.held.item, &self.stakes)
-    }
-}
-
 /// How to prepare a slot for a prompt: copy all of `from` into `slot` unless they are the same,
 /// then cut it to `keep` tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +177,7 @@ impl Slots {
     pub(super) fn take(
         &mut self,
         prompt: &Owned<PromptTokens>,
-        fate: Option<&Fate>,
+        fate: Option<&BranchFate>,
     ) -> Option<Placement> {
         let (from, keep) = (0..self.slots.len())
             .map(|at| (at, self.reusable(at, prompt)))
@@ -194,7 +187,9 @@ impl Slots {
         let beginning = &self.slots[from];
         let stakes = beginning.stakes.grown(keep, fate);
         // Nothing is lost where the prompt only extends what an idle slot holds for somebody.
-        let extends = keep > 0 && !beginning.running && keep >= beginning.needed();
+        let extends = keep > 0
+            && !beginning.running
+            && keep >= needed(&beginning.held.item, &beginning.stakes);
         let slot = if extends {
             from
         } else {
@@ -252,11 +247,11 @@ impl Slots {
     /// off when the slot is taken.
     fn drop_rolled_back(&mut self) {
         for slot in self.slots.iter_mut().filter(|slot| !slot.running) {
-            let needed = slot.needed();
-            if slot.stakes.cut().is_some() {
-                slot.held.item.tokens.truncate(needed);
-                slot.reserved_for = None;
-            }
+            drop_unneeded(
+                &mut slot.held.item,
+                &mut slot.stakes,
+                &mut slot.reserved_for,
+            );
         }
     }
 
@@ -330,8 +325,21 @@ pub(super) fn reusable(held: &Owned<PromptTokens>, prompt: &Owned<PromptTokens>)
     prompt.alike_until(held, common)
 }
 
+/// Forgets what only branches have read that are rolled back. If nothing is left, nothing is reserved.
+pub(super) fn drop_unneeded(
+    held: &mut PromptTokens,
+    stakes: &mut Stakes,
+    reserved_for: &mut Option<WeakLife>,
+) {
+    held.tokens.truncate(needed(held, stakes));
+    stakes.cut();
+    if held.tokens.is_empty() {
+        *reserved_for = None;
+    }
+}
+
 /// Of a held prompt, how many leading tokens somebody needs. Its fixed part is of use to all.
-pub(super) fn needed(held: &PromptTokens, stakes: &Stakes) -> usize {
+fn needed(held: &PromptTokens, stakes: &Stakes) -> usize {
     match stakes.needed() {
         Some(needed) => held.whole_until(needed.max(held.fixed)),
         None => held.tokens.len(),

@@ -51,6 +51,17 @@ pub(super) fn damaged(folder: &Path) -> PathBuf {
     path
 }
 
+/// Writes the same model, whose file says that layers look back at so many tokens. llama.cpp reads no such thing
+/// of this architecture.
+pub(super) fn windowed(folder: &Path, tokens: u32) -> PathBuf {
+    let path = folder.join("windowed.gguf");
+    let mut model = tiny();
+    let window = ("llama.attention.sliding_window", Value::Int(tokens));
+    model.keys.push(window);
+    std::fs::write(&path, model.bytes()).unwrap();
+    path
+}
+
 /// Writes an adapter for [`model`] into a folder: rank 1, on one matrix.
 pub(super) fn adapter(folder: &Path) -> PathBuf {
     let path = folder.join("adapter.gguf");

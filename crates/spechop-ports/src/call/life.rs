@@ -75,9 +75,9 @@ impl fmt::Debug for WeakLife {
 /// What becomes of a branch of the window. Each of its calls knows it, so whoever keeps something that is of
 /// use to the branch alone can drop it when the branch is rolled back. Clones are of the same branch.
 #[derive(Clone, Debug, Default)]
-pub struct Fate(Arc<AtomicBool>);
+pub struct BranchFate(Arc<AtomicBool>);
 
-impl Fate {
+impl BranchFate {
     /// The branch is rolled back, for good.
     pub fn roll_back(&self) {
         self.0.store(true, Relaxed);
@@ -90,10 +90,10 @@ impl Fate {
 }
 
 /// Of the same branch, not of one that is like it.
-impl PartialEq for Fate {
+impl PartialEq for BranchFate {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Fate {}
+impl Eq for BranchFate {}

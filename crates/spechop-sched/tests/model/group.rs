@@ -127,7 +127,12 @@ impl SlowGroup {
             let needed = |call: &SlowCall| {
                 call.authoritative && matches!(call.phase, Phase::Waiting | Phase::Running)
             };
-            m.demand.each.0.min(self.cores) * m.slow.those(needed).len() as u32
+            let Demand { each, alone, .. } = m.demand;
+            let least = |cores: Millicores| cores.0.min(self.cores);
+            match m.slow.those(needed).len() as u32 {
+                1 => least(alone),
+                calls => least(each) * calls,
+            }
         };
         self.members.iter().map(wants).sum::<u32>() > self.cores
     }

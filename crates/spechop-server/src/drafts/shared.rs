@@ -92,6 +92,14 @@ impl SharedDrafts {
 
     /// Looks once at every tenant that has asked.
     pub(crate) async fn turn(&self) {
+        let drafter = Arc::clone(&self.drafter);
+        let hangs = spawn_blocking(move || {
+            drafter.settle();
+            drafter.hangs()
+        });
+        if hangs.await.unwrap_or(true) {
+            return;
+        }
         let asked = {
             let mut due = self.due.lock();
             due.extend(self.drafter.drafter.asked());

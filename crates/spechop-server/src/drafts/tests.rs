@@ -5,6 +5,9 @@ use spechop_types::{Chance, CommitKind, Observation, SubQuestion, Tokens};
 
 use super::*;
 
+/// Longer than any machine stands still.
+const LONG: Duration = Duration::from_secs(120);
+
 /// Says this; or panics.
 struct Says(Option<Vec<&'static str>>, Mutex<u32>);
 
@@ -36,7 +39,7 @@ fn drafts(drafter: &dyn Drafter, question: &Question, limit: usize) -> Vec<Strin
 }
 
 fn guarded(says: Option<Vec<&'static str>>) -> Guarded<Says> {
-    Guarded::new(Says(says, Mutex::new(0)), true).unwrap()
+    Guarded::patient(Says(says, Mutex::new(0)), true, LONG).unwrap()
 }
 
 #[test]
@@ -95,55 +98,66 @@ impl Drafter for Hangs {
 /// No question waits for it, and in the end nobody asks, not even when it has come back.
 #[test]
 fn a_drafter_that_hangs_is_left_behind_and_not_asked_again() {
-    let drafter = Guarded::new(Hangs::default(), true).unwrap();
-    let began = Instant::now();
-    while !drafter.health.is_broken.load(Relaxed) {
-        assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
-        assert!(began.elapsed() < Duration::from_secs(120));
-    }
-    assert!(began.elapsed() > TIME_MAX, "it may only have been busy");
-    // The first waited, and a few more at most, if the thread began late.
-    let late = drafter.health.late.load(Relaxed);
-    assert!(late < LATE_MAX, "{late}");
-    drafter.drafter.let_go();
-    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
-    drafter.learn(&Tenant::default(), &question(), &[], true);
-    assert!(*drafter.drafter.asked.lock() <= late);
-    assert_eq!(*drafter.drafter.told.lock(), 0);
-}
-
-/// What it hangs in makes no difference, and nobody waits for what it learns.
-#[test]
-fn a_drafter_that_hangs_as_it_learns_is_left_behind() {
-    let drafter = Guarded::new(Hangs::default(), true).unwrap();
-    drafter.learn(&Tenant::default(), &question(), &[], true);
-    let began = Instant::now();
-    while !drafter.health.is_broken.load(Relaxed) {
+    for learning in [false, true] {
+        let drafter = Guarded::new(Hangs::default(), true).unwrap();
+        if learning {
+            drafter.learn(&Tenant::default(), &question(), &[], true);
+        }
+        let began = Instant::now();
+        while !drafter.health.is_broken() {
+            assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+            assert!(began.elapsed() < LONG);
+        }
+        assert!(began.elapsed() > TIME_MAX, "it may only have been busy");
+        assert!(drafter.hangs(), "what it knows cannot be told");
+        drafter.drafter.let_go();
+        while drafter.hangs() {
+            assert!(began.elapsed() < LONG);
+        }
         drafter.learn(&Tenant::default(), &question(), &[], true);
         assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
-        assert!(began.elapsed() < Duration::from_secs(120));
+        let (asked, told) = (*drafter.drafter.asked.lock(), *drafter.drafter.told.lock());
+        assert_eq!((asked, told), if learning { (0, 1) } else { (1, 0) });
     }
-    drafter.drafter.let_go();
-    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
 }
 
+/// Who has left is not answered.
 #[test]
-fn a_drafter_that_was_late_is_asked_again_and_one_that_often_is_is_not() {
+fn a_drafter_that_was_late_is_asked_again() {
     let drafter = Guarded::new(Hangs::default(), true).unwrap();
     assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
     drafter.drafter.let_go();
     let began = Instant::now();
     while drafts(&drafter, &question(), 2) != ["A?"] {
-        assert!(began.elapsed() < Duration::from_secs(120));
+        assert!(began.elapsed() < LONG);
     }
-    assert_eq!(drafter.health.late.load(Relaxed), 0);
-    // Late because its thread had no core.
-    (0..LATE_MAX).for_each(|_| drafter.health.came_late());
-    assert!(drafter.health.may_answer());
-    *drafter.health.began.lock() = Some(Instant::now());
-    (0..LATE_MAX).for_each(|_| drafter.health.came_late());
-    *drafter.health.began.lock() = None;
-    assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+    assert!(!drafter.health.is_broken());
+}
+
+/// Takes longer than anybody waits.
+struct Slow;
+
+impl Drafter for Slow {
+    fn draft(&self, _: &DraftRequest<'_>) -> Vec<Draft> {
+        let began = Instant::now();
+        while began.elapsed() <= PATIENCE {
+            std::hint::spin_loop();
+        }
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_drafter_that_is_always_late_is_not_asked_again() {
+    let drafter = Guarded::patient(Slow, true, LONG).unwrap();
+    for _ in 0..LATE_MAX {
+        drafts(&drafter, &question(), 2);
+    }
+    // The last call is counted when it has ended.
+    let began = Instant::now();
+    while !drafter.health.is_broken() {
+        assert!(began.elapsed() < LONG);
+    }
 }
 
 /// Writes this; or panics.
@@ -263,9 +277,8 @@ async fn what_was_learnt_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("drafts.json");
     let opened = || {
-        open(&drafting(PatternSource::Shipped), false)
-            .unwrap()
-            .unwrap()
+        let drafter = PatternDrafter::new(Patterns::shipped().unwrap());
+        Arc::new(Guarded::patient(drafter, true, LONG).unwrap())
     };
     let asked = |name: &str| Question::new(&format!("Quem fundou a cidade de {name}?")).unwrap();
     let drafter = opened();
@@ -299,9 +312,8 @@ async fn what_was_learnt_survives_a_restart() {
 
 #[test]
 fn what_one_tenant_asks_teaches_no_other() {
-    let drafter = open(&drafting(PatternSource::Shipped), false)
-        .unwrap()
-        .unwrap();
+    let drafter = PatternDrafter::new(Patterns::shipped().unwrap());
+    let drafter = Guarded::patient(drafter, true, LONG).unwrap();
     let asked = |name: &str| Question::new(&format!("Quem fundou a cidade de {name}?")).unwrap();
     let other = Tenant::new("other").unwrap();
     for name in ["Porto Alegre", "Santa Rosa", "Vila Nova", "Monte Belo"] {
@@ -313,5 +325,5 @@ fn what_one_tenant_asks_teaches_no_other() {
             true,
         );
     }
-    assert_eq!(drafts(&*drafter, &asked("Campo Verde"), 1), [""; 0]);
+    assert_eq!(drafts(&drafter, &asked("Campo Verde"), 1), [""; 0]);
 }

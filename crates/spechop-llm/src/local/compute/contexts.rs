@@ -29,6 +29,16 @@ struct Wide<'model> {
     slot: Option<usize>,
 }
 
+/// What became of a wish for more threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Moved {
+    None,
+    /// The slot is on more threads now.
+    Widened,
+    /// What this other slot had on more threads could not be taken back, and is not to be trusted.
+    Lost(usize),
+}
+
 /// The slot of the wide context that is used.
 const ALONE: usize = 0;
 
@@ -53,43 +63,47 @@ impl<'model> Contexts<'model> {
     }
 
     /// Tries whether both contexts say the same to the last bit, and does without the second one if they do not.
-    /// Nothing may be in them yet, and nothing is in them afterwards.
-    pub(in super::super) fn try_alike(&mut self, model: &LlamaModel) -> Result<(), ComputeError> {
+    /// Nothing may be in them yet, and nothing is in them afterwards. False if there was one that is of no use.
+    pub(in super::super) fn try_alike(&mut self, model: &LlamaModel) -> bool {
         let Some(wide) = &mut self.wide else {
-            return Ok(());
+            return true;
         };
-        if self.own.tried(model)? != wide.compute.tried(model)? {
+        let is_alike = match (self.own.said(model), wide.compute.said(model)) {
+            (Ok(own), Ok(wide)) => own == wide,
+            (Err(_), _) | (_, Err(_)) => false,
+        };
+        if !is_alike {
             self.wide = None;
         }
-        Ok(())
+        is_alike
     }
 
     /// From now on the slot, of which so many tokens are in the KV, is computed on all threads if it is alone,
-    /// else on the worker's own. True if it was taken to more threads.
-    ///
-    /// # Errors
-    ///
-    /// The KV of the slot that was on more threads could not be taken back. It is still there.
-    pub(in super::super) fn widen(
-        &mut self,
-        slot: usize,
-        at: usize,
-        is_alone: bool,
-    ) -> Result<bool, ComputeError> {
+    /// else on the worker's own. If its KV cannot be moved, it is computed where it is.
+    pub(in super::super) fn widen(&mut self, slot: usize, at: usize, is_alone: bool) -> Moved {
         let Some(wide) = &mut self.wide else {
-            return Ok(false);
+            return Moved::None;
         };
-        if is_alone == (wide.slot == Some(slot)) {
-            return Ok(false);
+        let there = wide.slot;
+        if is_alone == (there == Some(slot)) {
+            return Moved::None;
         }
-        self.bring_back()?;
+        if let (Err(_), Some(there)) = (self.bring_back(), there) {
+            if there == slot {
+                return Moved::None;
+            }
+            self.leave_wide();
+            return Moved::Lost(there);
+        }
         let Some(wide) = self.wide.as_mut().filter(|_| is_alone) else {
-            return Ok(false);
+            return Moved::None;
         };
-        // If that fails, it goes on where it is.
         let taken = take((&self.own, slot), (&mut wide.compute, ALONE), at);
         wide.slot = taken.is_ok().then_some(slot);
-        Ok(wide.slot.is_some())
+        match wide.slot {
+            Some(_) => Moved::Widened,
+            None => Moved::None,
+        }
     }
 
     /// See [`Compute::place`].
@@ -103,10 +117,6 @@ impl<'model> Contexts<'model> {
         }
         // llama.cpp copies within a context at the next call of the model, and the slot may be taken elsewhere
         // before that.
-        if keep == 0 {
-            self.overwrite(slot);
-            return self.own.cut(slot, 0);
-        }
         let state = self.save(from)?;
         self.restore(slot, &state, keep)
     }
@@ -161,8 +171,8 @@ impl<'model> Contexts<'model> {
         compute.judge(slot, at, tokens, judged)
     }
 
-    /// No slot's KV is trusted any more.
-    pub(in super::super) fn forget(&mut self) {
+    /// What is in the wide context is of no slot any more.
+    pub(in super::super) fn leave_wide(&mut self) {
         if let Some(wide) = &mut self.wide {
             wide.slot = None;
         }
@@ -183,7 +193,7 @@ impl<'model> Contexts<'model> {
     /// What the slot holds is replaced in the worker's own context.
     fn overwrite(&mut self, slot: usize) {
         if self.wide_slot() == Some(slot) {
-            self.forget();
+            self.leave_wide();
         }
     }
 

@@ -211,7 +211,7 @@ fn said(
         if said.len() == WRITTEN {
             break;
         }
-        widened += usize::from(contexts.widen(slot, at, is_alone(step)).unwrap());
+        widened += usize::from(contexts.widen(slot, at, is_alone(step)) == Moved::Widened);
         let (tokens, wanted) = match next {
             Some(token) => (vec![token], true),
             None => {
@@ -253,8 +253,7 @@ fn more_threads_for_a_text_that_is_alone_change_no_bit() {
         ("at last", |step| step > 6, 1),
     ] {
         let mut contexts = Contexts::new(open(3, 1), Some(open(3, 2)));
-        contexts.try_alike(&model).unwrap();
-        assert!(contexts.can_widen());
+        assert!(contexts.try_alike(&model) && contexts.can_widen());
         let (fresh, widened) = said(&mut contexts, (0, 0), &prompt, is_alone);
         assert_eq!((fresh, widened), (expected.clone(), times), "{name}");
         // A fork of it, while it stands still, and then it goes on itself: where it was, or elsewhere.
@@ -277,11 +276,11 @@ fn more_threads_for_a_text_that_is_alone_change_no_bit() {
         assert_eq!(copied, expected, "{name}: a copy");
         // Emptied where it is, and moved with nothing in it.
         contexts.cut(1, 0).unwrap();
-        contexts.widen(1, 0, false).unwrap();
+        contexts.widen(1, 0, false);
         let (emptied, _) = said(&mut contexts, (1, 0), &prompt, is_alone);
         assert_eq!(emptied, expected, "{name}: emptied");
         // After a failure nothing is trusted, and all works.
-        contexts.forget();
+        contexts.leave_wide();
         contexts
             .place(Placement {
                 slot: 1,

@@ -78,18 +78,19 @@ impl Engine<'_> {
     /// Keeps a prompt that has just been read, for the other workers, too.
     pub(super) fn keep(&self, slot: usize, prompt: &Owned<PromptTokens>) {
         let whole = prompt.item.whole_until(prompt.item.tokens.len());
-        if !self.parts.kept.lacks(prompt, whole) {
+        let stakes = self.slots.stakes(slot);
+        if !self.parts.kept.lacks(prompt, whole, stakes) {
             return;
         }
         match self.parts.compute.save(slot) {
-            Ok(state) => {
-                let stakes = self.slots.stakes(slot);
-                self.parts.kept.keep(prompt, whole, state, stakes);
-            }
+            Ok(state) => self.parts.kept.keep(prompt, whole, state, stakes),
             // It will be computed again.
             Err(error) => {
-                let reason = with_causes(&error);
-                tracing::warn!(model = &*self.parts.name, reason, "a prompt is not kept");
+                if let Some(left_out) = self.parts.warnings.turn("not kept") {
+                    let reason = with_causes(&error);
+                    let model = &*self.parts.name;
+                    tracing::warn!(model, reason, left_out, "a prompt is not kept");
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use spechop_types::Activity;
 
-use super::super::compute::ComputeError;
+use super::super::compute::{ComputeError, Moved};
 use super::super::job::{Begun, Progress, Waiting, best};
 use super::super::kept::Found;
 use super::super::output::Output;
@@ -42,7 +42,8 @@ impl Engine<'_> {
     /// takes its KV along. Else it begins anew; what it has read of its prompt stays cached.
     pub(super) fn give_up(&mut self, at: usize) {
         let running = &self.running[at];
-        let may_go_on = self.parts.queue.is_shared() && self.parts.queue.has_room_for_begun();
+        let moves = self.parts.moves_kv && self.parts.queue.is_shared();
+        let may_go_on = moves && self.parts.queue.has_room_for_begun();
         let state = if may_go_on {
             self.parts.compute.save(running.slot).ok()
         } else {
@@ -64,7 +65,8 @@ impl Engine<'_> {
         self.parts.queue.put_back(waiting);
     }
 
-    /// A job that an answer needs has more threads for as long as no other one is in motion.
+    /// A job that an answer needs has more threads for as long as no other one is needed. An error if another
+    /// slot's KV was lost over it.
     pub(super) fn widen(&mut self, at: usize) -> Result<(), ComputeError> {
         if !self.parts.compute.can_widen() {
             return Ok(());
@@ -73,10 +75,25 @@ impl Engine<'_> {
         let is_needed = !running.waiting.is_speculative();
         let is_alone = is_needed && self.parts.queue.is_alone(self.parts.worker);
         let (slot, at) = (running.slot, running.progress.at);
-        if self.parts.compute.widen(slot, at, is_alone)? {
-            self.parts.counters.widened.fetch_add(1, Relaxed);
+        match self.parts.compute.widen(slot, at, is_alone) {
+            Moved::None => {}
+            Moved::Widened => {
+                self.parts.counters.widened.fetch_add(1, Relaxed);
+            }
+            Moved::Lost(other) => {
+                self.lose(other);
+                return Err(ComputeError::Lost);
+            }
         }
         Ok(())
+    }
+
+    /// A slot's KV is gone: whoever runs there fails.
+    fn lose(&mut self, slot: usize) {
+        self.slots.forget(slot);
+        if let Some(at) = self.running.iter().position(|running| running.slot == slot) {
+            self.fail(at, ComputeError::Lost);
+        }
     }
 
     /// Puts a job into a slot.
@@ -101,7 +118,7 @@ impl Engine<'_> {
                 (progress, stakes, placed)
             }
             None => {
-                let found = self.parts.kept.find(&waiting.prompt, placement.keep);
+                let found = self.parts.kept.find(&waiting.prompt, placement.keep, fate);
                 let (at, stakes, placed) = match found {
                     Some(Found {
                         state,
@@ -109,7 +126,7 @@ impl Engine<'_> {
                         stakes,
                     }) => {
                         let placed = compute.restore(slot, &state, keep);
-                        (keep, stakes.grown(keep, fate), placed)
+                        (keep, stakes, placed)
                     }
                     None => {
                         let stakes = self.slots.stakes(slot).clone();

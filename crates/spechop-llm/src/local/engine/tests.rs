@@ -91,12 +91,14 @@ fn engines<'model>(
             context_tokens: 256,
             sequences,
             slots: SLOTS as usize,
+            moves_kv: true,
             drafts: true,
             is_batch_invariant: false,
             queue: Arc::clone(&queue),
             kept: Arc::clone(&kept),
             tools: None,
             counters: Arc::clone(&counters),
+            warnings: Arc::default(),
         })
     };
     (0..count).map(engine).collect()

@@ -1,7 +1,7 @@
 //! What is kept, for whom, and for how long. Whether it may be reused is told in `slots`.
 
 use llama_cpp_2::token::LlamaToken;
-use spechop_ports::{Fate, Life};
+use spechop_ports::{BranchFate, Life};
 use spechop_types::Tenant;
 
 use super::super::slots::Cuts;
@@ -22,7 +22,7 @@ fn keep(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>, name: &'static 
 }
 
 fn find(kept: &Kept<&'static str>, prompt: &Owned<PromptTokens>) -> Option<(&'static str, usize)> {
-    let found = kept.find(prompt, 0)?;
+    let found = kept.find(prompt, 0, None)?;
     Some((*found.state, found.keep))
 }
 
@@ -33,8 +33,8 @@ fn the_longest_prefix_is_found_if_it_is_longer_than_what_is_there() {
     keep(&kept, &prompt("a", (0..100).chain(500..600), 0), "long");
     let wanted = prompt("a", 0..300, 0);
     assert_eq!(find(&kept, &wanted), Some(("long", 96)));
-    assert!(kept.find(&wanted, 96).is_none());
-    assert!(kept.find(&wanted, 95).is_some());
+    assert!(kept.find(&wanted, 96, None).is_none());
+    assert!(kept.find(&wanted, 95, None).is_some());
     assert_eq!(find(&kept, &prompt("a", 7..300, 0)), None);
 }
 
@@ -42,16 +42,18 @@ fn the_longest_prefix_is_found_if_it_is_longer_than_what_is_there() {
 fn what_is_extended_leaves_and_what_is_covered_is_not_lacking() {
     let kept = Kept::new(1000);
     let [short, long] = [64, 150].map(|length| prompt("a", 0..length, 0));
-    assert!(kept.lacks(&short, 64));
+    assert!(kept.lacks(&short, 64, &Stakes::default()));
     keep(&kept, &short, "short");
-    assert!(!kept.lacks(&short, 64) && kept.lacks(&long, 128));
+    assert!(
+        !kept.lacks(&short, 64, &Stakes::default()) && kept.lacks(&long, 128, &Stakes::default())
+    );
     keep(&kept, &long, "long");
     assert_eq!(kept.entries.lock().all.len(), 1);
-    assert!(!kept.lacks(&short, 64));
+    assert!(!kept.lacks(&short, 64, &Stakes::default()));
     assert_eq!(find(&kept, &prompt("a", 0..70, 0)), Some(("long", 64)));
     // Another's, or cut otherwise, it is no cover; nor if it shows less of itself to others.
-    assert!(kept.lacks(&prompt("b", 0..64, 0), 64));
-    assert!(kept.lacks(&prompt("a", 0..64, 40), 40));
+    assert!(kept.lacks(&prompt("b", 0..64, 0), 64, &Stakes::default()));
+    assert!(kept.lacks(&prompt("a", 0..64, 40), 40, &Stakes::default()));
     keep(&kept, &prompt("a", 0..200, 32), "fixed");
     assert_eq!(kept.entries.lock().all.len(), 1, "it shows more");
     keep(&kept, &prompt("a", 0..232, 0), "bare");
@@ -93,7 +95,7 @@ fn what_is_kept_is_bounded_and_the_longest_unused_leaves_first() {
     left.sort_unstable();
     assert_eq!(left, ["first", "fixed", "third"]);
     let large = prompt("a", 0..301, 0);
-    assert!(!kept.lacks(&large, 288));
+    assert!(!kept.lacks(&large, 288, &Stakes::default()));
     keep(&kept, &large, "large");
     assert_eq!(kept.entries.lock().all.len(), 3);
     let nothing = Kept::new(0);
@@ -104,7 +106,7 @@ fn what_is_kept_is_bounded_and_the_longest_unused_leaves_first() {
 #[test]
 fn what_is_reserved_leaves_last_until_it_is_used_or_its_question_is_over() {
     let asked = prompt("a", 0..96, 0);
-    let is_there = |kept: &Kept<&'static str>| !kept.lacks(&asked, 96);
+    let is_there = |kept: &Kept<&'static str>| !kept.lacks(&asked, 96, &Stakes::default());
     let strangers = |kept: &Kept<&'static str>, numbers: std::ops::Range<i32>| {
         for number in numbers {
             let start = 1000 * number;
@@ -143,7 +145,11 @@ fn what_is_reserved_leaves_last_until_it_is_used_or_its_question_is_over() {
 #[test]
 fn what_a_rolled_back_branch_has_read_is_found_no_more() {
     let kept = Kept::new(1000);
-    let [head, guessed] = [(); 2].map(|()| Fate::default());
+    let [head, guessed, found, probe] = [(); 4].map(|()| BranchFate::default());
+    let find = |prompt: &Owned<PromptTokens>, fate: &BranchFate| {
+        let found = kept.find(prompt, 0, Some(fate))?;
+        Some((*found.state, found.keep))
+    };
     let of_head = Stakes::default().grown(0, Some(&head));
     let prompts = [prompt("a", 0..64, 0), prompt("a", 0..160, 0)];
     kept.keep(&prompts[0], 64, "head", &of_head);
@@ -154,19 +160,55 @@ fn what_a_rolled_back_branch_has_read_is_found_no_more() {
         "guessed",
         &of_head.grown(64, Some(&guessed)),
     );
-    let longer = prompt("a", 0..200, 0);
-    assert_eq!(find(&kept, &longer), Some(("guessed", 160)));
-    guessed.roll_back();
-    let sibling = prompt("a", (0..64).chain(900..1000), 0);
-    assert_eq!(find(&kept, &sibling), Some(("guessed", 64)));
-    assert_eq!(find(&kept, &longer), Some(("guessed", 64)));
-    assert!(!kept.lacks(&prompts[0], 64) && kept.lacks(&prompts[1], 160));
-    // Nothing is left of a question whose only branch is rolled back, but what serves all.
     let instructions = prompt("b", 2000..2064, 32);
     kept.keep(&instructions, 64, "fixed", &of_head);
+    guessed.roll_back();
+    let sibling = prompt("a", (0..64).chain(900..1000), 0);
+    assert_eq!(find(&sibling, &found), Some(("guessed", 64)));
+    assert!(!kept.lacks(&prompts[0], 64, &of_head) && kept.lacks(&prompts[1], 160, &of_head));
+    // The sibling stands on what its head has read, whatever becomes of that.
+    let (longer, other) = (prompt("a", 0..200, 0), prompt("a", 3000..3100, 0));
     head.roll_back();
-    assert_eq!(find(&kept, &prompt("a", 3000..3100, 0)), None);
-    assert_eq!(find(&kept, &longer), None);
-    assert_eq!(find(&kept, &instructions), Some(("fixed", 32)));
+    assert_eq!(find(&other, &probe), None);
+    assert_eq!(kept.entries.lock().all.len(), 2);
+    // Nothing is left of a question whose branches are all rolled back, but what serves all.
+    found.roll_back();
+    assert_eq!(find(&other, &probe), None);
+    assert_eq!(find(&longer, &probe), None);
+    assert_eq!(find(&instructions, &probe), Some(("fixed", 32)));
     assert_eq!(kept.entries.lock().all.len(), 1);
+}
+
+#[test]
+fn what_others_have_found_or_read_themselves_stays() {
+    let (short, long) = (prompt("a", 0..64, 0), prompt("a", 0..160, 0));
+    for (used, expected) in [
+        ("found", 64),
+        ("read", 64),
+        ("extended", 64),
+        ("by nobody", 0),
+    ] {
+        let (kept, branch) = (Kept::new(1000), BranchFate::default());
+        if used == "extended" {
+            // Somebody of no branch had read the beginning.
+            kept.keep(&short, 64, "short", &Stakes::default());
+        }
+        let of_branch = Stakes::default().grown(0, Some(&branch));
+        kept.keep(&long, 160, "long", &of_branch);
+        match used {
+            "found" => assert!(kept.find(&prompt("a", 0..70, 0), 0, None).is_some()),
+            "read" => assert!(!kept.lacks(&short, 64, &Stakes::default())),
+            _ => {}
+        }
+        branch.roll_back();
+        let other = prompt("a", 3000..3100, 0);
+        assert!(kept.find(&other, 0, None).is_none());
+        let left = kept
+            .entries
+            .lock()
+            .all
+            .first()
+            .map_or(0, |entry| entry.held.item.tokens.len());
+        assert_eq!(left, expected, "{used}");
+    }
 }

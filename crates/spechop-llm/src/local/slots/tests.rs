@@ -32,7 +32,7 @@ fn run_of(tenant: &Tenant, slots: &mut Slots, prompt: &PromptTokens) -> Placemen
     run_for(&Owned::new(tenant, prompt.clone()), slots, None)
 }
 
-fn run_for(owned: &Owned<PromptTokens>, slots: &mut Slots, fate: Option<&Fate>) -> Placement {
+fn run_for(owned: &Owned<PromptTokens>, slots: &mut Slots, fate: Option<&BranchFate>) -> Placement {
     let prompt = &owned.item;
     let placement = slots.take(owned, fate).expect("an idle slot");
     let mut at = placement.keep;
@@ -148,7 +148,7 @@ fn what_a_rolled_back_branch_has_read_is_dropped() {
     // The first words of the answer are those of the guess.
     let of_found = own(&prompt((0..96).chain(700..732), 0));
     for (is_rolled_back, slot, held) in [(false, 1, 160), (true, 0, 128)] {
-        let [head, guessed, found] = [(); 3].map(|()| Fate::default());
+        let [head, guessed, found] = [(); 3].map(|()| BranchFate::default());
         let mut slots = Slots::new(3);
         for (prompt, fate) in [(&of_head, &head), (&of_guessed, &guessed)] {
             let placed = run_for(prompt, &mut slots, Some(fate));
@@ -166,7 +166,7 @@ fn what_a_rolled_back_branch_has_read_is_dropped() {
 
 #[test]
 fn nothing_is_dropped_of_what_runs_or_what_others_need() {
-    let [branch, used] = [(); 2].map(|()| Fate::default());
+    let [branch, used] = [(); 2].map(|()| BranchFate::default());
     let mut slots = Slots::new(4);
     // Whole chunks end at 40, 72 and 104.
     let of_branch = own(&prompt(0..104, 40));

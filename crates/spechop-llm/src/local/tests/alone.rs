@@ -37,6 +37,13 @@ async fn a_text_that_is_alone_has_more_threads() {
         for asked in asked {
             texts.push(say(&model, asked).await.text);
         }
+        // It is the first worker that has more, and it may not have been awake yet.
+        for _ in 0..1000 {
+            if !more || model.stats().widened > 0 {
+                break;
+            }
+            say(&model, asked[0]).await;
+        }
         assert_eq!(model.stats().widened > 0, more, "{:?}", model.stats());
         let together = join_all(asked.map(|asked| say(&model, asked))).await;
         texts.extend(together.into_iter().map(|said| said.text));
@@ -46,4 +53,27 @@ async fn a_text_that_is_alone_has_more_threads() {
             .chunks(asked.len())
             .all(|again| *again == texts[..asked.len()])
     );
+}
+
+/// A copy of its KV would lack what lies before the window.
+#[tokio::test]
+async fn nothing_is_moved_of_a_model_that_looks_back_at_a_part() {
+    let folder = tempfile::tempdir().unwrap();
+    for (window, moves) in [(64, false), (256, true)] {
+        let options = LocalModelOptions {
+            workers: NonZeroU32::new(2).expect("not zero"),
+            context_tokens_per_sequence: 256,
+            ..LocalModelOptions::new(tiny::windowed(folder.path(), window))
+        };
+        let more = options.threads_alone() > options.threads_each();
+        let model = LocalModel::open(options).expect("the tiny model");
+        for _ in 0..1000 {
+            if model.stats().widened > 0 || !(moves && more) && model.stats().finished > 8 {
+                break;
+            }
+            say(&model, "Who is it about?").await;
+        }
+        let stats = model.stats();
+        assert_eq!(stats.widened > 0, moves && more, "{window}: {stats:?}");
+    }
 }

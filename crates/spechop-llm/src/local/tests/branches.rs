@@ -1,7 +1,7 @@
 //! What a branch has read is dropped when the branch is rolled back: its sibling goes on in its place, and takes
 //! no place of anybody else.
 
-use spechop_ports::{Fate, Lane};
+use spechop_ports::{BranchFate, Lane};
 use spechop_types::{Chance, Tenant};
 
 use super::super::tiny;
@@ -15,7 +15,7 @@ const STRANGE: &str = "0: where does the river rise, and into which sea does it 
 async fn say(
     model: &LocalModel,
     tenant: &str,
-    fate: Option<&Fate>,
+    fate: Option<&BranchFate>,
     text: Text,
 ) -> (Generated, u64) {
     let tenant = Tenant::new(tenant).expect("a name");
@@ -50,7 +50,7 @@ async fn a_sibling_goes_on_in_the_place_of_the_branch_that_is_rolled_back() {
             ..LocalModelOptions::new(tiny::model(folder.path()))
         })
         .expect("the tiny model");
-        let [head, guessed, found] = [(); 3].map(|()| Fate::default());
+        let [head, guessed, found] = [(); 3].map(|()| BranchFate::default());
         let (asked, _) = say(&model, "a", Some(&head), QUESTION.into()).await;
         say(&model, "x", None, STRANGE.into()).await;
         let known = |answer: &str| {
