@@ -227,6 +227,11 @@ impl PatternDrafter {
 }
 
 impl Drafter for PatternDrafter {
+    /// It looks at the bytes of one question and of at most eight hops, once for each pattern of a step.
+    fn ends_at_once(&self) -> bool {
+        true
+    }
+
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
         if request.limit == 0 || request.hops.len() >= HOPS_MAX {
             return Vec::new();

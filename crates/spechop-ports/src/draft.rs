@@ -27,6 +27,13 @@ pub trait Drafter: Send + Sync {
     /// has no idea.
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft>;
 
+    /// Whether every call is known to come back within microseconds, whatever it is given: it looks at a bounded
+    /// number of things, and waits for nothing. Such calls are made in place. Others are made on another thread,
+    /// which can be left behind, and that takes longer than a short call.
+    fn ends_at_once(&self) -> bool {
+        false
+    }
+
     /// Takes note of the hops of a question that has been answered. It has `ended` if the planner chose to
     /// answer, and was not made to: then it might have asked on. Nothing, for one that does not learn.
     fn learn(&self, _tenant: &Tenant, _question: &Question, _hops: &[Hop], _ended: bool) {}

@@ -81,23 +81,24 @@ pub(crate) fn open(
 /// A drafter whose mistakes harm no question: one that panics, is slow or does not come back is not asked
 /// again, and what no planner writes is left out.
 ///
-/// Nothing can end such a call from outside. So a thread of its own makes all calls, one after the other, and
-/// whoever asks waits for 20 ms at most, between two steps of a question. If the answer is late, the question is
-/// answered without it.
+/// Nothing can end such a call from outside. So unless every call is known to [come back at
+/// once](Drafter::ends_at_once), a thread of its own makes them, one after the other, and whoever asks waits for
+/// 20 ms at most, between two steps of a question. If the answer is late, the question is answered without it.
 pub struct Guarded<D = PatternDrafter> {
     drafter: Arc<D>,
     learns: bool,
     /// How long who asks waits.
     patience: Duration,
-    jobs: Sender<Job<D>>,
+    /// To the thread that makes the calls; `None` if they are made in place.
+    jobs: Option<Sender<Job<D>>>,
     health: Arc<Health>,
 }
 
 /// A call that the drafter's thread makes.
 type Job<D> = Box<dyn FnOnce(&D) + Send>;
 
-/// A draft by patterns takes microseconds (`cargo bench -p spechop-draft`), and to hand it over about as many (`cargo
-/// bench -p spechop-server --bench drafts`).
+/// A draft by patterns takes microseconds (`cargo bench -p spechop-draft`). To hand a call over to a thread that sleeps,
+/// and its answer back, takes some fifty (`cargo bench -p spechop-server --bench drafts`).
 const PATIENCE: Duration = Duration::from_millis(20);
 /// A call that takes so long is a mistake.
 const TIME_MAX: Duration = Duration::from_secs(1);
@@ -148,6 +149,16 @@ impl Health {
         .ok()
     }
 
+    /// A call that is made in place.
+    fn in_place<T: Default>(&self, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let made = self.caught(call);
+        if began.elapsed() > TIME_MAX {
+            self.give_up("is too slow");
+        }
+        made.unwrap_or_default()
+    }
+
     /// Makes calls until nobody can ask any more.
     fn make<D>(&self, drafter: &D, jobs: &Receiver<Job<D>>) {
         let mut late = 0;
@@ -181,12 +192,17 @@ impl<D: Drafter + 'static> Guarded<D> {
     fn patient(drafter: D, learns: bool, patience: Duration) -> io::Result<Self> {
         let drafter = Arc::new(drafter);
         let health = Arc::new(Health::default());
-        let (jobs, made) = mpsc::channel();
-        let (its, known) = (Arc::clone(&drafter), Arc::clone(&health));
-        // Whoever drops the guard does not wait for it: it may never come back.
-        thread::Builder::new()
-            .name("drafter".to_owned())
-            .spawn(move || known.make(&*its, &made))?;
+        let jobs = if drafter.ends_at_once() {
+            None
+        } else {
+            let (jobs, made) = mpsc::channel();
+            let (its, known) = (Arc::clone(&drafter), Arc::clone(&health));
+            // Whoever drops the guard does not wait for it: it may never come back.
+            thread::Builder::new()
+                .name("drafter".to_owned())
+                .spawn(move || known.make(&*its, &made))?;
+            Some(jobs)
+        };
         Ok(Self {
             drafter,
             learns,
@@ -196,15 +212,13 @@ impl<D: Drafter + 'static> Guarded<D> {
         })
     }
 
-    /// What the drafter says, if it does so in time.
+    /// What the drafter's thread says, if it does so in time.
     fn ask<T: Default + Send + 'static>(
         &self,
+        jobs: &Sender<Job<D>>,
         patience: Duration,
         work: impl FnOnce(&D) -> T + Send + 'static,
     ) -> T {
-        if !self.health.may_answer(patience) {
-            return T::default();
-        }
         let (tell, told) = mpsc::sync_channel(1);
         let (health, is_gone) = (Arc::clone(&self.health), Arc::new(AtomicBool::new(false)));
         let has_left = Arc::clone(&is_gone);
@@ -214,7 +228,7 @@ impl<D: Drafter + 'static> Guarded<D> {
                 drop(health.caught(|| tell.send(work(drafter))));
             }
         };
-        if self.jobs.send(Box::new(job)).is_err() {
+        if jobs.send(Box::new(job)).is_err() {
             return T::default();
         }
         told.recv_timeout(patience).unwrap_or_else(|_| {
@@ -225,7 +239,13 @@ impl<D: Drafter + 'static> Guarded<D> {
 
     /// Waits until what was told before has been learnt, if that comes to an end. **Blocks** for a second at most.
     fn settle(&self) {
-        self.ask(TIME_MAX, |_| ());
+        if let Some(jobs) = self
+            .jobs
+            .as_ref()
+            .filter(|_| self.health.may_answer(TIME_MAX))
+        {
+            self.ask(jobs, TIME_MAX, |_| ());
+        }
     }
 
     /// Whether a call does not come back, which may hold all that the drafter knows.
@@ -236,33 +256,45 @@ impl<D: Drafter + 'static> Guarded<D> {
 
 impl<D: Drafter + 'static> Drafter for Guarded<D> {
     fn draft(&self, request: &DraftRequest<'_>) -> Vec<Draft> {
-        let (tenant, question) = (request.tenant.clone(), request.question.clone());
-        let (hops, limit) = (request.hops.to_vec(), request.limit);
-        let mut drafts = self.ask(self.patience, move |drafter| {
-            drafter.draft(&DraftRequest {
-                tenant: &tenant,
-                question: &question,
-                hops: &hops,
-                limit,
-            })
-        });
+        if !self.health.may_answer(self.patience) {
+            return Vec::new();
+        }
+        let mut drafts = match &self.jobs {
+            None => self.health.in_place(|| self.drafter.draft(request)),
+            Some(jobs) => {
+                let (tenant, question) = (request.tenant.clone(), request.question.clone());
+                let (hops, limit) = (request.hops.to_vec(), request.limit);
+                self.ask(jobs, self.patience, move |drafter| {
+                    drafter.draft(&DraftRequest {
+                        tenant: &tenant,
+                        question: &question,
+                        hops: &hops,
+                        limit,
+                    })
+                })
+            }
+        };
         drafts.retain(|draft| may_be_written(draft, request.question));
         drafts.truncate(request.limit);
         drafts
     }
 
-    /// Nobody waits for that. It is learnt before the next call is made.
+    /// Nobody waits for a thread that learns. It does so before it makes the next call.
     fn learn(&self, tenant: &Tenant, question: &Question, hops: &[Hop], ended: bool) {
         if !self.learns || !self.health.may_answer(self.patience) {
             return;
         }
+        let Some(jobs) = &self.jobs else {
+            let learn = || self.drafter.learn(tenant, question, hops, ended);
+            return self.health.in_place(learn);
+        };
         let (tenant, question, hops) = (tenant.clone(), question.clone(), hops.to_vec());
         let health = Arc::clone(&self.health);
         let job = move |drafter: &D| {
             health.caught(|| drafter.learn(&tenant, &question, &hops, ended));
         };
         // Its thread ends when nobody asks.
-        let _ = self.jobs.send(Box::new(job));
+        let _ = jobs.send(Box::new(job));
     }
 }
 

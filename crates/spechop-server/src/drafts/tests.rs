@@ -8,10 +8,14 @@ use super::*;
 /// Longer than any machine stands still.
 const LONG: Duration = Duration::from_secs(120);
 
-/// Says this; or panics.
-struct Says(Option<Vec<&'static str>>, Mutex<u32>);
+/// Says this, or panics; at once if the last is true.
+struct Says(Option<Vec<&'static str>>, Mutex<u32>, bool);
 
 impl Drafter for Says {
+    fn ends_at_once(&self) -> bool {
+        self.2
+    }
+
     fn draft(&self, _: &DraftRequest<'_>) -> Vec<Draft> {
         *self.1.lock() += 1;
         let texts = self.0.as_ref().expect("a drafter that panics");
@@ -38,25 +42,31 @@ fn drafts(drafter: &dyn Drafter, question: &Question, limit: usize) -> Vec<Strin
     drafts.into_iter().map(text).collect()
 }
 
-fn guarded(says: Option<Vec<&'static str>>) -> Guarded<Says> {
-    Guarded::patient(Says(says, Mutex::new(0)), true, LONG).unwrap()
+fn guarded(says: Option<Vec<&'static str>>, ends_at_once: bool) -> Guarded<Says> {
+    Guarded::patient(Says(says, Mutex::new(0), ends_at_once), true, LONG).unwrap()
 }
 
 #[test]
 fn what_no_planner_writes_is_left_out() {
     let endless: &'static str = "who ".repeat(200).leak();
     let asked = "Who is the mother of the director of film Polish-Russian War?";
-    let drafter = guarded(Some(vec!["", " ", endless, asked, "A?", "B?", "C?"]));
-    assert_eq!(drafts(&drafter, &question(), 2), ["A?", "B?"]);
+    for in_place in [false, true] {
+        let says = vec!["", " ", endless, asked, "A?", "B?", "C?"];
+        let drafter = guarded(Some(says), in_place);
+        assert_eq!(drafts(&drafter, &question(), 2), ["A?", "B?"]);
+        assert_eq!(drafter.jobs.is_none(), in_place);
+    }
 }
 
 #[test]
 fn a_drafter_that_panics_is_not_asked_again() {
-    let drafter = guarded(None);
-    for _ in 0..3 {
-        assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+    for in_place in [false, true] {
+        let drafter = guarded(None, in_place);
+        for _ in 0..3 {
+            assert_eq!(drafts(&drafter, &question(), 2), [""; 0]);
+        }
+        assert_eq!(*drafter.drafter.1.lock(), 1);
     }
-    assert_eq!(*drafter.drafter.1.lock(), 1);
 }
 
 /// Answers once it may, and counts who asks and what it is told.
