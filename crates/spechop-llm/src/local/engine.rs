@@ -301,8 +301,8 @@ impl<'model> Engine<'model> {
         };
         let count = tokens.len();
         let begun = Instant::now();
-        let compute = &mut self.parts.compute;
-        let done = compute.step(slot, progress.at, tokens, last, sample);
+        let (compute, there) = self.parts.compute.of(slot);
+        let done = compute.step(there, progress.at, tokens, last, sample);
         if progress.next.is_some() {
             self.pays.took_one(begun.elapsed());
         }

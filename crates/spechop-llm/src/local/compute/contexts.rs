@@ -7,13 +7,10 @@
 //! forty a token. How many threads compute should change no bit, since each of them computes rows of its own. That is
 //! tried when the model is opened, and where it is not so, nothing is widened.
 
-use std::ops::Range;
-
 use llama_cpp_2::context::session::SeqState;
 use llama_cpp_2::model::LlamaModel;
-use llama_cpp_2::token::LlamaToken;
 
-use super::{Compute, ComputeError, Likeliest, Placement};
+use super::{Compute, ComputeError, Placement};
 
 /// The contexts of a worker. To whoever uses them they are one.
 pub(in super::super) struct Contexts<'model> {
@@ -146,31 +143,6 @@ impl<'model> Contexts<'model> {
         self.own.restore(slot, state, keep)
     }
 
-    /// See [`Compute::step`].
-    pub(in super::super) fn step(
-        &mut self,
-        slot: usize,
-        at: usize,
-        tokens: &[LlamaToken],
-        wanted: bool,
-        sample: u32,
-    ) -> Result<Option<Likeliest>, ComputeError> {
-        let (compute, slot) = self.of(slot);
-        compute.step(slot, at, tokens, wanted, sample)
-    }
-
-    /// See [`Compute::judge`].
-    pub(in super::super) fn judge(
-        &mut self,
-        slot: usize,
-        at: usize,
-        tokens: &[LlamaToken],
-        judged: Range<usize>,
-    ) -> Result<Vec<Likeliest>, ComputeError> {
-        let (compute, slot) = self.of(slot);
-        compute.judge(slot, at, tokens, judged)
-    }
-
     /// What is in the wide context is of no slot any more.
     pub(in super::super) fn leave_wide(&mut self) {
         if let Some(wide) = &mut self.wide {
@@ -178,8 +150,8 @@ impl<'model> Contexts<'model> {
         }
     }
 
-    /// Where the slot's KV is.
-    fn of(&mut self, slot: usize) -> (&mut Compute<'model>, usize) {
+    /// Where the slot's KV is, and so where it is computed: a context, and the slot's number there.
+    pub(in super::super) fn of(&mut self, slot: usize) -> (&mut Compute<'model>, usize) {
         match &mut self.wide {
             Some(wide) if wide.slot == Some(slot) => (&mut wide.compute, ALONE),
             _ => (&mut self.own, slot),

@@ -219,7 +219,8 @@ fn said(
                 (prompt.tokens[at..end].to_vec(), end == prompt.tokens.len())
             }
         };
-        let likeliest = contexts.step(slot, at, &tokens, wanted, 0).unwrap();
+        let (compute, own) = contexts.of(slot);
+        let likeliest = compute.step(own, at, &tokens, wanted, 0).unwrap();
         at += tokens.len();
         if let Some(likeliest) = likeliest {
             said.push((likeliest.token.0, likeliest.lead.to_bits()));

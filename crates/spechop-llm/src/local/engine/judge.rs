@@ -46,8 +46,8 @@ impl Engine<'_> {
     fn run_rows(&mut self, index: usize, rows: &Rows) -> Option<Judged> {
         let Running { slot, progress, .. } = &self.running[index];
         let (slot, at) = (*slot, progress.at);
-        let compute = &mut self.parts.compute;
-        let likeliest = match compute.judge(slot, at, &rows.tokens, rows.judged()) {
+        let (compute, there) = self.parts.compute.of(slot);
+        let likeliest = match compute.judge(there, at, &rows.tokens, rows.judged()) {
             Ok(likeliest) => likeliest,
             Err(error) => {
                 self.fail(index, error);

@@ -21,7 +21,15 @@ async fn say(model: &LocalModel, text: &str) -> Generated {
 #[tokio::test]
 async fn a_text_that_is_alone_has_more_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = ["Who is it about?", "Where does it rise?", "When was that?"];
+    // More than there are slots.
+    let asked = [
+        "Who is it about? Who is it about? Who is it about?",
+        "Where does it rise? Where does it rise? Where",
+        "When was that? When was that? When was that?",
+        "abababababababababababababababababab",
+        "Which film came out first, A or A or A or A or A?",
+        "xyz xyz xyz xyz xyz xyz xyz xyz xyz xyz",
+    ];
     let mut texts = Vec::new();
     for threads in [NonZeroU32::new(1), None] {
         let options = LocalModelOptions {
