@@ -32,7 +32,7 @@ WAYS = ("1", "3", "auto")
 PLAIN = "plain"
 DRAWS = 2000
 # Questions at once: how many a block has, how many blocks there are, and how often every way asks each.
-LOADS = {8: (66, 12, 1), 16: (66, 12, 1), 64: (264, 5, 2)}
+LOADS = {8: (66, 12, 2), 16: (66, 12, 1), 64: (264, 5, 2)}
 LEARNING = 66
 # `eval live` asks a question at k = 1 to see whether the server is there, and one to warm it, in the way of the block.
 UNCOUNTED = 2

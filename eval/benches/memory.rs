@@ -117,7 +117,7 @@ fn hop((asked, found): &Asked) -> Hop {
             answer: found.as_str().into(),
             found: true,
             confidence: None,
-            evidence: Vec::new(),
+            evidence: Arc::default(),
         }),
     }
 }

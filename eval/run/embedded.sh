@@ -28,17 +28,19 @@ effort() {
 
 # What `k = auto` chooses, live, beside fixed settings of k, planning ahead and the least chance; the latency of web search,
 # twelve questions at once, which leave the machine idle most of the time. The server has learnt from 60 other questions
-# before, as one that has run for an hour has. CALL_WORTH is what it takes for the price of a target call.
+# before, as one that has run for an hour has. With FREE=1 target calls have no price and no limit, as in fixed settings.
 choice() {
-  local set folder result=0
+  local set folder name result=0 free=()
+  [ -n "${FREE:-}" ] && free=(--set tuning.call_worth=0 --set tuning.calls_max=1000)
   folder=$(mktemp -d)
   for set in "${SETS[@]}"; do
-    echo "== choice $set" >&2
+    name=$set${FREE:+-free}
+    echo "== choice $name" >&2
     unsampled "$set" 60 >"$folder/ids.json"
     index_of "$set"
     started serve "${INDEX[@]}" --set question.verifier=exact --set question.confidence_min=0 --set tuning.state=none \
-      --set "tuning.call_worth=${CALL_WORTH:-0.05}" --set target.injected_latency.mean_ms=4150 \
-      --set target.injected_latency.sigma_ms=1680 --set target.injected_latency.seed=1 --listen 127.0.0.1:0
+      --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 \
+      --set target.injected_latency.seed=1 "${free[@]}" --listen 127.0.0.1:0
     questions "$set" 60 "$folder/ids.json"
     "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant k=auto \
       --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
@@ -46,9 +48,9 @@ choice() {
     "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
-      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}" || result=$?
+      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$name" || result=$?
     ended $PID || result=1
-    [ $result = 0 ] && python3 eval/bench/beside.py "$OUT/choice/$set${CALL_WORTH:+-worth-$CALL_WORTH}"
+    [ $result = 0 ] && python3 eval/bench/beside.py "$OUT/choice/$name"
   done
   return $result
 }

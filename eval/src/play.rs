@@ -288,7 +288,7 @@ impl<'a> Recorded<'a> {
             url: None,
             score: 0.0,
         });
-        let observation = Observation::read(answer, evidence.collect())
+        let observation = Observation::read(answer, evidence.collect::<Arc<[_]>>())
             .read_with(reading.sure.map(|share| Chance::of(f64::from(share))));
         let waits = self
             .injected

@@ -324,7 +324,7 @@ impl Recorder {
     ) -> Result<Measured, PortError> {
         let request = ReadRequest {
             sub_question: SubQuestion::new(sub_question),
-            passages: self.texts_of(passages, sub_question, bundle).await?,
+            passages: self.texts_of(passages, sub_question, bundle).await?.into(),
         };
         let started = Instant::now();
         let read = self.parts.reader.read(&call(), request).await?;

@@ -146,7 +146,7 @@ impl Reader for Replay {
     async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         let stage = self.stage(Input::Reading {
             sub_question: Arc::clone(request.sub_question.text()),
-            passages: request.passages.into_iter().map(|p| p.id).collect(),
+            passages: request.passages.iter().map(|p| p.id.clone()).collect(),
         });
         let stage = stage.await?;
         let Output::Read(answer) = &stage.output else {

@@ -178,7 +178,7 @@ impl Retriever for Scripted {
 impl Reader for Scripted {
     /// The passage is the answer.
     async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        let best = request.passages.into_iter().next();
+        let best = request.passages.first().cloned();
         Ok(Reading {
             answer: best.map(|passage| passage.text),
             confidence: None,

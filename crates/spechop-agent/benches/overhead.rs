@@ -98,7 +98,7 @@ async fn play(tools: &ScriptedPorts, question: &Question, guesses: bool) -> Opti
         }
         let found = tools.retrieve(&call, sub_question.as_str(), 5);
         let request = ReadRequest {
-            passages: found.await.ok()?,
+            passages: found.await.ok()?.into(),
             sub_question: sub_question.clone(),
         };
         let answer = tools.read(&call, request).await.ok()?.answer?;

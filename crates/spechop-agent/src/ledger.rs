@@ -17,13 +17,12 @@ use crate::settings::Prices;
 pub(crate) struct Ledger {
     budget: Budget,
     prices: Prices,
+    /// A call counts as wasted until the answer's trajectory holds what it brought.
     calls: PerStage<Calls>,
     /// The cost of the dearest finished call.
     dearest: PerStage<Spent>,
     /// What aborted calls had set aside beyond what is known of them: they may have cost that much more.
     lost: Spent,
-    used: PerStage<u32>,
-    used_cost: PerStage<Cost>,
     salvaged: u32,
     drafted: u32,
     foreseen: u32,
@@ -49,9 +48,10 @@ struct Spent {
     money: Money,
 }
 
-/// What one branch or look-up has paid, by stage. `None` where the stage has brought nothing.
+/// What one branch or look-up has paid, by stage; a stage that has brought nothing is not there. Hardly one has
+/// two.
 #[derive(Default)]
-pub(crate) struct Paid(PerStage<Option<Cost>>);
+pub(crate) struct Paid(Vec<(Stage, Cost)>);
 
 /// How many calls of each stage are under way.
 #[derive(Clone, Copy, Default)]
@@ -69,13 +69,22 @@ impl Open {
 impl Paid {
     pub(crate) fn add(&mut self, stage: Stage, cost: Cost) {
         // The last result is the one that counts; what was spent before it was wasted.
-        self.0[stage] = Some(cost);
+        match self.0.iter_mut().find(|(paid, _)| *paid == stage) {
+            Some((_, last)) => *last = cost,
+            None => self.0.push((stage, cost)),
+        }
+    }
+
+    fn of(&self, stage: Stage) -> Option<&Cost> {
+        let found = self.0.iter().find(|(paid, _)| *paid == stage);
+        found.map(|(_, cost)| cost)
     }
 
     /// What a committed hop's calls spent their time on: this is its branch's, with its look-up's.
     pub(crate) fn activities_with(&self, lookup: &Self, kind: CommitKind) -> Activities {
-        let guess = lookup.0[Stage::Speculation].filter(|_| kind == CommitKind::Accepted);
-        let used = [self.0[Stage::Segment], lookup.0[Stage::Target], guess];
+        let guess = lookup.of(Stage::Speculation);
+        let guess = guess.filter(|_| kind == CommitKind::Accepted);
+        let used = [self.of(Stage::Segment), lookup.of(Stage::Target), guess];
         let used = used.into_iter().flatten();
         used.map(|cost| cost.activities).sum()
     }
@@ -89,8 +98,6 @@ impl Ledger {
             calls: PerStage::default(),
             dearest: PerStage::default(),
             lost: Spent::default(),
-            used: PerStage::default(),
-            used_cost: PerStage::default(),
             salvaged: 0,
             drafted: 0,
             foreseen: 0,
@@ -102,7 +109,9 @@ impl Ledger {
         let fee = self.prices.of(stage).call;
         let calls = &mut self.calls[stage];
         calls.started += 1;
+        calls.wasted += 1;
         calls.cost.money = calls.cost.money.plus(fee);
+        calls.cost_wasted.money = calls.cost_wasted.money.plus(fee);
     }
 
     /// A call has ended, well or badly.
@@ -135,7 +144,9 @@ impl Ledger {
             activities: taken.activities,
             money: self.prices.of(stage).of(taken.tokens),
         };
-        self.calls[stage].cost.add(cost);
+        let calls = &mut self.calls[stage];
+        calls.cost.add(&cost);
+        calls.cost_wasted.add(&cost);
         cost
     }
 
@@ -155,22 +166,27 @@ impl Ledger {
     /// had told of.
     pub(crate) fn withdraw(&mut self, stage: Stage, spent: Tokens) {
         let price = self.prices.of(stage);
-        let calls = &mut self.calls[stage];
-        calls.started = calls.started.saturating_sub(1);
-        calls.cost.money = calls.cost.money.minus(price.call);
-        calls.cost.add(Cost {
+        let spent = Cost {
             tokens: spent,
             money: price.of(spent),
             // It is nobody's call, so its time is nobody's, either.
             ..Cost::default()
-        });
+        };
+        let calls = &mut self.calls[stage];
+        calls.started = calls.started.saturating_sub(1);
+        calls.wasted = calls.wasted.saturating_sub(1);
+        for cost in [&mut calls.cost, &mut calls.cost_wasted] {
+            cost.money = cost.money.minus(price.call);
+            cost.add(&spent);
+        }
     }
 
     /// The answer's trajectory holds what a branch got from this stage.
     pub(crate) fn use_up(&mut self, stage: Stage, paid: &Paid) {
-        if let Some(cost) = paid.0[stage] {
-            self.used[stage] += 1;
-            self.used_cost[stage].add(cost);
+        if let Some(cost) = paid.of(stage) {
+            let calls = &mut self.calls[stage];
+            calls.wasted = calls.wasted.saturating_sub(1);
+            calls.cost_wasted.subtract(cost);
         }
     }
 
@@ -269,22 +285,18 @@ impl Ledger {
 
     /// What was started, and what of it was of no use. Calls that are still `in_line` for their first
     /// turn have not been started.
-    pub(crate) fn usage(&self, in_line: Open) -> Usage {
-        let mut usage = Usage {
-            salvaged: self.salvaged,
-            drafted: self.drafted,
-            foreseen: self.foreseen,
-            hidden: self.hidden,
-            ..Usage::default()
-        };
+    pub(crate) fn usage(&self, in_line: Open) -> Box<Usage> {
+        // Filled where it stays: it is large, and told at every commit.
+        let mut usage = Box::<Usage>::default();
+        usage.salvaged = self.salvaged;
+        usage.drafted = self.drafted;
+        usage.foreseen = self.foreseen;
+        usage.hidden = self.hidden;
         for stage in Stage::ALL {
-            let mut calls = self.calls[stage];
+            let calls = usage.of(stage);
+            *calls = self.calls[stage];
             calls.started = calls.started.saturating_sub(in_line.0[stage]);
-            *usage.of(stage) = Calls {
-                wasted: calls.started.saturating_sub(self.used[stage]),
-                cost_wasted: calls.cost.minus(self.used_cost[stage]),
-                ..calls
-            };
+            calls.wasted = calls.wasted.saturating_sub(in_line.0[stage]);
         }
         usage
     }

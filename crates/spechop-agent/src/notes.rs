@@ -53,7 +53,7 @@ pub(crate) struct LookupNotes {
     /// It was drafted: how long it had run when it was asked for.
     pub(crate) foreseen: Option<Duration>,
     /// It was begun because somebody had written that draft, at this cost.
-    pub(crate) draft_cost: Option<Cost>,
+    pub(crate) draft_cost: Option<Box<Cost>>,
     /// The guess had no turn, or lost it.
     pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.

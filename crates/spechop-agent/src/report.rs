@@ -224,26 +224,20 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.tokens += other.tokens;
         self.time = self.time.saturating_add(other.time);
         self.activities += other.activities;
         self.money = self.money.plus(other.money);
     }
 
-    pub(crate) fn minus(self, other: Self) -> Self {
-        Self {
-            tokens: Tokens {
-                prompt: self.tokens.prompt.saturating_sub(other.tokens.prompt),
-                completion: self
-                    .tokens
-                    .completion
-                    .saturating_sub(other.tokens.completion),
-            },
-            time: self.time.saturating_sub(other.time),
-            activities: self.activities.minus(other.activities),
-            money: self.money.minus(other.money),
-        }
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        let tokens = &mut self.tokens;
+        tokens.prompt = tokens.prompt.saturating_sub(other.tokens.prompt);
+        tokens.completion = tokens.completion.saturating_sub(other.tokens.completion);
+        self.time = self.time.saturating_sub(other.time);
+        self.activities = self.activities.minus(other.activities);
+        self.money = self.money.minus(other.money);
     }
 }
 
@@ -251,14 +245,14 @@ impl Calls {
     /// One more call, which was of use.
     pub fn add(&mut self, cost: Cost) {
         self.started += 1;
-        self.cost.add(cost);
+        self.cost.add(&cost);
     }
 
     /// One more call, made in vain.
     pub fn add_wasted(&mut self, cost: Cost) {
         self.add(cost);
         self.wasted += 1;
-        self.cost_wasted.add(cost);
+        self.cost_wasted.add(&cost);
     }
 }
 
@@ -339,8 +333,8 @@ impl Usage {
             let own = self.of(stage);
             own.started += calls.started;
             own.wasted += calls.wasted;
-            own.cost.add(calls.cost);
-            own.cost_wasted.add(calls.cost_wasted);
+            own.cost.add(&calls.cost);
+            own.cost_wasted.add(&calls.cost_wasted);
             for (why, count) in calls.refused.iter() {
                 own.refused[why] += count;
             }
@@ -355,7 +349,7 @@ impl Usage {
     pub fn cost(&self) -> Cost {
         let mut sum = Cost::default();
         for calls in self.every() {
-            sum.add(calls.cost);
+            sum.add(&calls.cost);
         }
         sum
     }

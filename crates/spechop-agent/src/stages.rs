@@ -9,7 +9,7 @@ use spechop_ports::{
     Call, DraftWriter, Guess, GuessRequest, PlanRequest, PortError, ReadRequest, Speculator,
 };
 use spechop_types::{
-    BranchId, Chance, Draft, LookupId, Observation, Stage, Step, SubQuestion, Tokens,
+    BranchId, Chance, Draft, LookupId, Observation, Passage, Stage, Step, SubQuestion, Tokens,
 };
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -86,10 +86,11 @@ pub(crate) async fn target(
     sub_question: SubQuestion,
     limit: usize,
 ) -> Result<Outcome, PortError> {
-    let passages = ports
+    let retrieved = ports
         .retriever
         .retrieve(&call, sub_question.as_str(), limit)
         .await?;
+    let passages: Arc<[Passage]> = retrieved.into();
     let started = Instant::now();
     let request = ReadRequest {
         sub_question,

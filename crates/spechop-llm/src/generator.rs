@@ -233,8 +233,9 @@ impl Reader for LlmReader {
             if let Some(left_out) = self.warnings.turn(FILTERED_WARNING) {
                 tracing::warn!(%error, left_out, "{FILTERED_WARNING}");
             }
-            tried = request.clone();
-            tried.passages.remove(at);
+            let passages = request.passages.iter().enumerate();
+            let others = passages.filter(|(place, _)| *place != at);
+            tried.passages = others.map(|(_, passage)| passage.clone()).collect();
         }
     }
 }

@@ -53,17 +53,24 @@ impl Clock {
     /// How long each activity has taken until now.
     pub(crate) fn read(&self) -> Activities {
         let mut state = self.0.lock();
-        state.settle();
+        // The time is asked only if it counts for something.
+        if state.first().is_some() {
+            state.settle();
+        }
         state.activities
     }
 }
 
 impl State {
+    /// What the moment counts for.
+    fn first(&self) -> Option<Activity> {
+        let mut activities = Activity::ALL.into_iter();
+        activities.find(|activity| self.under_way[*activity as usize] > 0)
+    }
+
     fn settle(&mut self) {
         let now = Instant::now();
-        let mut activities = Activity::ALL.into_iter();
-        let first = activities.find(|activity| self.under_way[*activity as usize] > 0);
-        if let (Some(first), Some(until)) = (first, self.until) {
+        if let (Some(first), Some(until)) = (self.first(), self.until) {
             let time = now.saturating_duration_since(until);
             self.activities.add(first, time);
         }

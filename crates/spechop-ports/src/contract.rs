@@ -270,7 +270,7 @@ pub async fn reader(reader: &dyn Reader) {
     let call = Call::authoritative();
     let request = ReadRequest {
         sub_question: SubQuestion::new("Who directed the film Polish-Russian War?"),
-        passages: Vec::new(),
+        passages: [].into(),
     };
     let reading = reader.read(&call, request.clone()).await;
     let reading = reading.expect("a reading");

@@ -145,7 +145,7 @@ mod tests {
             (Arc::new(Says(first)), Arc::new(Says(Some("second"))));
         let request = ReadRequest {
             sub_question: SubQuestion::new("q"),
-            passages: Vec::new(),
+            passages: Arc::default(),
         };
         let reading = Fallback::new(first, second).read(call, request).await;
         Some(reading.ok()?.answer?.to_string())

@@ -64,7 +64,7 @@ pub struct ReadRequest {
     /// What to answer.
     pub sub_question: SubQuestion,
     /// Where to look, best first. May be empty.
-    pub passages: Vec<Passage>,
+    pub passages: Arc<[Passage]>,
 }
 
 /// What a reader found, and what it cost.

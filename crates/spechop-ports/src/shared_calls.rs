@@ -10,8 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Either, Shared, select};
+use futures::future::{BoxFuture, Either, FutureExt, Shared, TryFutureExt, select};
 use parking_lot::Mutex;
 use spechop_types::{Activity, Owned};
 use tokio::sync::Notify;
@@ -20,13 +19,20 @@ use crate::{Call, Doing, panic_text};
 
 /// The runs that are under way, by tenant and key. Those who wait hold them, so that none outlives the last of
 /// those.
-pub struct SharedCalls<K: Eq + Hash, O>(Arc<UnderWay<K, O>>);
+pub struct SharedCalls<K, O>(Mutex<Runs<K, O>>);
 
-type UnderWay<K, O> = Mutex<HashMap<Owned<K>, Weak<Run<K, O>>>>;
+/// A run that is over leaves its place until it is swept: so a call looks for its key once. A key should
+/// therefore hold nothing that others wait for the end of.
+struct Runs<K, O> {
+    by_key: HashMap<Owned<K>, Weak<Run<O>>>,
+    /// So many places call for a sweep.
+    sweep_at: usize,
+}
 
-struct Run<K: Eq + Hash, O> {
-    key: Owned<K>,
-    under_way: Arc<UnderWay<K, O>>,
+/// Fewest places that are swept.
+const SWEEP_MIN: usize = 64;
+
+struct Run<O> {
     /// Its own call, which hears of all who wait.
     call: Arc<Call>,
     outcome: Shared<BoxFuture<'static, Result<O, Panicked>>>,
@@ -41,44 +47,49 @@ pub struct Panicked(Arc<str>);
 
 /// A call that waits for a run. It takes along how far the run has come, even if it leaves early.
 #[must_use = "it leaves the run when this is dropped"]
-pub struct Waiter<'a, K: Eq + Hash, O> {
+pub struct Waiter<'a, O> {
     call: &'a Call,
-    run: Arc<Run<K, O>>,
+    run: Arc<Run<O>>,
     _joining: Option<Doing>,
 }
 
-impl<K: Eq + Hash, O> Default for SharedCalls<K, O> {
+impl<K, O> Default for SharedCalls<K, O> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Mutex::new(Runs {
+            by_key: HashMap::new(),
+            sweep_at: SWEEP_MIN,
+        }))
     }
 }
 
 impl<K, O> SharedCalls<K, O>
 where
-    K: Clone + Eq + Hash + Send + Sync + 'static,
+    K: Eq + Hash,
     O: Clone + Send + Sync + 'static,
 {
     /// Joins the run of the call's tenant under this key, or else `start`s one. A new run is given a call of
     /// its own, and has to pass that on. If there was a run already, `start` is given back.
     ///
     /// `start` is called under the lock of all runs: it only makes the future.
-    pub fn join<'a, S>(&self, key: K, call: &'a Call, start: S) -> (Waiter<'a, K, O>, Option<S>)
+    pub fn join<'a, S, F>(&self, key: K, call: &'a Call, start: S) -> (Waiter<'a, O>, Option<S>)
     where
-        S: FnOnce(Call) -> BoxFuture<'static, O>,
+        S: FnOnce(Call) -> F,
+        F: Future<Output = O> + Send + 'static,
     {
-        let key = call.owned(key);
-        let mut under_way = self.0.lock();
-        let known = under_way.get(&key).and_then(Weak::upgrade);
-        let (run, unused) = match known {
-            Some(run) => (run, Some(start)),
-            None => {
-                let run = Arc::new(Run::new(key.clone(), &self.0, call.detached(), start));
-                under_way.insert(key, Arc::downgrade(&run));
-                (run, None)
+        let mut runs = self.0.lock();
+        let place = runs.place(call.owned(key));
+        let (run, unused, over) = match place.upgrade() {
+            Some(run) if !run.is_over() => (run, Some(start), None),
+            over => {
+                let run = Arc::new(Run::new(call.detached(), start));
+                *place = Arc::downgrade(&run);
+                (run, None, over)
             }
         };
-        // A promotion is told outside the lock.
-        drop(under_way);
+        // A promotion is told outside the lock, and a run is dropped outside it: its work may well make a call
+        // of its own then.
+        drop(runs);
+        drop(over);
         call.share(&run.call);
         // The work of the run is told of the call that began it.
         let joining = unused.is_some().then(|| call.doing(Activity::Join));
@@ -91,10 +102,13 @@ where
     }
 }
 
-impl<K: Eq + Hash, O> SharedCalls<K, O> {
+impl<K, O: Clone> SharedCalls<K, O> {
     /// Runs under way.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        let runs = self.0.lock();
+        let known: Vec<_> = runs.by_key.values().filter_map(Weak::upgrade).collect();
+        drop(runs);
+        known.iter().filter(|run| !run.is_over()).count()
     }
 
     /// Whether nothing is under way.
@@ -103,28 +117,28 @@ impl<K: Eq + Hash, O> SharedCalls<K, O> {
     }
 }
 
-impl<K, O> Run<K, O>
-where
-    K: Clone + Eq + Hash + Send + Sync + 'static,
-    O: Clone + Send + Sync + 'static,
-{
-    fn new<S>(key: Owned<K>, under_way: &Arc<UnderWay<K, O>>, call: Call, start: S) -> Self
+impl<K: Eq + Hash, O> Runs<K, O> {
+    fn place(&mut self, key: Owned<K>) -> &mut Weak<Run<O>> {
+        if self.by_key.len() >= self.sweep_at {
+            self.by_key.retain(|_, run| run.strong_count() > 0);
+            self.sweep_at = SWEEP_MIN.max(2 * self.by_key.len());
+        }
+        self.by_key.entry(key).or_default()
+    }
+}
+
+impl<O: Clone + Send + Sync + 'static> Run<O> {
+    fn new<S, F>(call: Call, start: S) -> Self
     where
-        S: FnOnce(Call) -> BoxFuture<'static, O>,
+        S: FnOnce(Call) -> F,
+        F: Future<Output = O> + Send + 'static,
     {
-        let coming = start(call.clone());
-        let (place, all) = (key.clone(), Arc::clone(under_way));
-        let outcome = async move {
-            // Passed on, a panic would reach everybody who looks at the run, even while they unwind, and that
-            // ends the process.
-            let outcome = AssertUnwindSafe(coming).catch_unwind().await;
-            // The next call begins a new run. While this one is awaited, the place is its own.
-            all.lock().remove(&place);
-            outcome.map_err(|panic| Panicked(panic_text(&*panic).into()))
-        };
+        // Passed on, a panic would reach everybody who looks at the run, even while they unwind, and that ends
+        // the process.
+        let outcome = AssertUnwindSafe(start(call.clone()))
+            .catch_unwind()
+            .map_err(|panic| Panicked(panic_text(&*panic).into()));
         Self {
-            key,
-            under_way: Arc::clone(under_way),
             call: Arc::new(call),
             outcome: outcome.boxed().shared(),
             left: Notify::new(),
@@ -132,20 +146,14 @@ where
     }
 }
 
-impl<K: Eq + Hash, O> Drop for Run<K, O> {
-    fn drop(&mut self) {
-        let mut under_way = self.under_way.lock();
-        // Its place may have gone to a later run.
-        if let Some(run) = under_way.get(&self.key)
-            && run.strong_count() == 0
-        {
-            under_way.remove(&self.key);
-        }
-        // Its work is dropped with its fields, outside the lock: that may well make a call of its own.
+impl<O: Clone> Run<O> {
+    /// The next call begins a new one, even if somebody still holds this one.
+    fn is_over(&self) -> bool {
+        self.outcome.peek().is_some()
     }
 }
 
-impl<K: Eq + Hash, O: Clone> Waiter<'_, K, O> {
+impl<O: Clone> Waiter<'_, O> {
     /// The outcome of the run.
     ///
     /// # Errors
@@ -163,7 +171,7 @@ impl<K: Eq + Hash, O: Clone> Waiter<'_, K, O> {
     }
 }
 
-impl<K: Eq + Hash, O> Drop for Waiter<'_, K, O> {
+impl<O> Drop for Waiter<'_, O> {
     fn drop(&mut self) {
         let run = &self.run.call;
         self.call.advance(run.progress());

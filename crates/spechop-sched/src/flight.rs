@@ -4,8 +4,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::TryFutureExt;
 use parking_lot::Mutex;
 use spechop_ports::{Call, PortError, SharedCalls};
 use spechop_types::Refusal;
@@ -42,16 +41,17 @@ where
     ///
     /// Those of the run. A failure is not shared: the others then make the call alone, each with `start` and
     /// its own call.
-    pub async fn join(
+    pub async fn join<F>(
         &self,
         key: K,
         call: &Call,
-        start: impl FnOnce(Call) -> BoxFuture<'static, Result<T, PortError>>,
-    ) -> Result<T, PortError> {
-        let begin = |call: Call| {
-            let run = start(call);
-            async move { run.await.map_err(|error| Arc::new(Mutex::new(Some(error)))) }.boxed()
-        };
+        start: impl FnOnce(Call) -> F,
+    ) -> Result<T, PortError>
+    where
+        F: Future<Output = Result<T, PortError>> + Send + 'static,
+    {
+        let begin =
+            |call: Call| start(call).map_err(|error| Arc::new(Mutex::new(Some(error))));
         let (waiter, unused) = self.calls.join(key, call, begin);
         if unused.is_some() {
             self.backend.joined();

@@ -4,11 +4,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::FutureExt;
 use spechop_ports::{
-    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, Life, PlanRequest,
+    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, PlanRequest,
     Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest,
-    Rewriter, Rewritten, Speculator, TextKind, WrittenDraft,
+    Rewriter, Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
 };
 use spechop_types::Passage;
 
@@ -171,7 +170,7 @@ pub struct ScheduledRetriever {
 
 /// The query as it was written, the limit, and whose it is if no kept result may serve it: whoever wants a
 /// fresh result must not be given what left the tool before its question was asked.
-type Query = (Arc<str>, usize, Option<Life>);
+type Query = (Arc<str>, usize, Option<WeakLife>);
 
 impl ScheduledRetriever {
     /// `inner` behind the backend's lanes.
@@ -213,16 +212,13 @@ impl Retriever for ScheduledRetriever {
         let scheduled = Arc::clone(&self.scheduled);
         let query: Arc<str> = query.into();
         let asked = Arc::clone(&query);
-        let start = move |call: Call| {
-            async move {
-                let work = scheduled.inner.retrieve(&call, &asked, limit);
-                scheduled.run(&call, work).await
-            }
-            .boxed()
+        let start = move |call: Call| async move {
+            let work = scheduled.inner.retrieve(&call, &asked, limit);
+            scheduled.run(&call, work).await
         };
         let fresh_for = match (call.is_fresh(), call.life()) {
             (false, _) => None,
-            (true, Some(life)) => Some(life.clone()),
+            (true, Some(life)) => Some(life.downgrade()),
             (true, None) => return start(call.clone()).await,
         };
         let key = (query, limit, fresh_for);

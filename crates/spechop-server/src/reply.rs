@@ -389,7 +389,7 @@ mod tests {
             answer: Arc::clone(&text),
             found: true,
             confidence: None,
-            evidence: vec![passage; passages],
+            evidence: vec![passage; passages].into(),
         };
         let took = Duration::from_secs_f64(0.1);
         let times = StageTimes {

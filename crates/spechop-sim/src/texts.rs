@@ -53,7 +53,7 @@ impl Asked {
                 answer: fact(text).into(),
                 found: true,
                 confidence: None,
-                evidence: Vec::new(),
+                evidence: Arc::default(),
             }),
             wrong: Vec::new(),
         }

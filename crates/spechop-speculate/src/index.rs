@@ -77,7 +77,7 @@ impl Speculator for IndexGuesser {
         }
         let read = ReadRequest {
             sub_question,
-            passages,
+            passages: passages.into(),
         };
         let ranked = self.reader.read_ranked(call, read, request.limit).await?;
         let mut guesses = ranked.answers;
@@ -163,9 +163,9 @@ mod tests {
         ) -> Result<Ranked, PortError> {
             let texts = request
                 .passages
-                .into_iter()
+                .iter()
                 .rev()
-                .map(|passage| Guess::from(passage.text));
+                .map(|passage| Guess::from(passage.text.clone()));
             Ok(Ranked {
                 answers: texts.take(limit.get()).collect(),
                 tokens: PRICE,

@@ -76,7 +76,7 @@ pub struct Observation {
     /// answer. `None` if the reader cannot tell.
     pub confidence: Option<Chance>,
     /// The passages read, best first.
-    pub evidence: Vec<Passage>,
+    pub evidence: Arc<[Passage]>,
 }
 
 impl Observation {
@@ -84,13 +84,13 @@ impl Observation {
     pub const NOTHING: &str = "No relevant information found";
 
     /// What was read from the evidence; `None`, or [`Observation::NOTHING`]: it does not hold the answer.
-    pub fn read(answer: Option<Arc<str>>, evidence: Vec<Passage>) -> Self {
+    pub fn read(answer: Option<Arc<str>>, evidence: impl Into<Arc<[Passage]>>) -> Self {
         let answer = answer.filter(|answer| !Self::is_nothing(answer));
         Self {
             found: answer.is_some(),
             answer: answer.unwrap_or_else(|| Self::NOTHING.into()),
             confidence: None,
-            evidence,
+            evidence: evidence.into(),
         }
     }
 

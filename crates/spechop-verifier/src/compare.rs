@@ -67,21 +67,16 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if mode == Mode::Paper {
         return paper::judge(observed, guess);
     }
-    // Most guesses that are right are so to the byte: one reading does for both.
-    let is_same = observed == guess;
-    let o = Reading::new(observed);
-    let other = (!is_same).then(|| Reading::new(guess));
-    let g = other.as_ref().unwrap_or(&o);
+    if observed == guess {
+        return judge_same(observed);
+    }
+    let (o, g) = (Reading::new(observed), Reading::new(guess));
     let scores = overlap::scores(&o.tokens, &g.tokens);
     let empty = words(&o.tokens).is_empty() || words(&g.tokens).is_empty();
     if empty || is_blank(observed) || is_blank(guess) {
         return (Rule::Empty, scores);
     }
-    // It was guessed that nothing would be found, and nothing was.
-    if is_same && Observation::is_nothing(observed) {
-        return (Rule::Equal, scores);
-    }
-    if is_refusal(observed) || (!is_same && is_refusal(guess)) {
+    if is_refusal(observed) || is_refusal(guess) {
         return (Rule::Refusal, scores);
     }
     if mode == Mode::Exact {
@@ -93,13 +88,29 @@ pub(crate) fn judge(mode: Mode, observed: &str, guess: &str) -> (Rule, Scores) {
     if is_hedge(observed) || is_hedge(guess) {
         return (Rule::Hedge, scores);
     }
-    if let Some(rule) = decided_by_polarity(&o, g) {
+    if let Some(rule) = decided_by_polarity(&o, &g) {
         return (rule, scores);
     }
-    if let Some(rule) = accept(&o, g).or_else(|| accept_respelled(observed, guess, &o, g)) {
+    if let Some(rule) = accept(&o, &g).or_else(|| accept_respelled(observed, guess, &o, &g)) {
         return (rule, scores);
     }
-    (reason::difference(&o, g), scores)
+    (reason::difference(&o, &g), scores)
+}
+
+/// The verdict on a text and itself: most guesses that are right are so to the byte, and need no reading.
+fn judge_same(text: &str) -> (Rule, Scores) {
+    let is_blank = is_blank(text);
+    // A letter or digit of ASCII is always read as a word. Others may fold to nothing.
+    let has_words = text.is_ascii() && !is_blank || !words(&tokens::tokens(text)).is_empty();
+    let rule = if is_blank || !has_words {
+        Rule::Empty
+    } else if !Observation::is_nothing(text) && is_refusal(text) {
+        Rule::Refusal
+    } else {
+        // It may be that nothing would be found, and nothing was.
+        Rule::Equal
+    };
+    (rule, Scores::of_whole(has_words))
 }
 
 /// The verdict on texts that are too long to be read.
@@ -108,12 +119,7 @@ fn judge_bytes(observed: &str, guess: &str) -> (Rule, Scores) {
         return (Rule::Empty, Scores::default());
     }
     let rule = byte_for_byte(observed, guess);
-    let score = f64::from(u8::from(rule.accepts()));
-    let scores = Scores {
-        coverage: score,
-        jaccard: score,
-    };
-    (rule, scores)
+    (rule, Scores::of_whole(rule.accepts()))
 }
 
 fn byte_for_byte(observed: &str, guess: &str) -> Rule {
@@ -293,4 +299,30 @@ fn without_marks(tokens: &[Token]) -> Vec<Token> {
 /// Words without marks.
 fn words(tokens: &[Token]) -> Vec<&Token> {
     tokens.iter().filter(|t| t.kind != Kind::Mark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What [`judge_same`] takes for granted.
+        #[test]
+        fn a_letter_or_digit_of_ascii_is_always_read_as_a_word(text in "[ -~\\t\\n]{0,24}") {
+            let tokens = Reading::new(&text).tokens;
+            prop_assert!(is_blank(&text) || !words(&tokens).is_empty(), "{tokens:?}");
+        }
+
+        /// The scores that two readings would have, of any text.
+        #[test]
+        fn a_text_and_itself_score_as_two_readings_do(text in "\\PC{0,16}") {
+            let (rule, scores) = judge_same(&text);
+            let reading = Reading::new(&text);
+            prop_assert_eq!(scores, overlap::scores(&reading.tokens, &reading.tokens));
+            let is_empty = is_blank(&text) || words(&reading.tokens).is_empty();
+            prop_assert_eq!(rule == Rule::Empty, is_empty);
+        }
+    }
 }

@@ -59,6 +59,15 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
+    /// Of a text and itself, if it has words at all.
+    pub(crate) fn of_whole(has_words: bool) -> Self {
+        let score = f64::from(u8::from(has_words));
+        Self {
+            coverage: score,
+            jaccard: score,
+        }
+    }
+
     /// Of the distinct words that count; none if a text has none.
     pub(crate) fn of(observed: &HashSet<&str>, guess: &HashSet<&str>) -> Self {
         if observed.is_empty() || guess.is_empty() {

@@ -9,16 +9,19 @@ use crate::Effect;
 use crate::branch::{Branch, Granted, Launched};
 use crate::extend::Offer;
 use crate::lookup::{Guessing, Lookup, Target};
-use crate::window::{Window, launched};
+use crate::window::{Window, launched, place};
 
 impl Window {
     pub(crate) fn find(&self, id: LookupId) -> Option<&Lookup> {
-        let at = self.lookups.binary_search_by_key(&id, |l| l.id).ok()?;
-        self.lookups.get(at)
+        self.lookups.get(self.place_of(id)?)
+    }
+
+    fn place_of(&self, id: LookupId) -> Option<usize> {
+        place(&self.lookups, id.0, |lookup| lookup.id.0)
     }
 
     pub(crate) fn find_mut(&mut self, id: LookupId) -> Option<&mut Lookup> {
-        let at = self.lookups.binary_search_by_key(&id, |l| l.id).ok()?;
+        let at = self.place_of(id)?;
         self.lookups.get_mut(at)
     }
 
@@ -255,7 +258,7 @@ impl Window {
     }
 
     pub(crate) fn forget(&mut self, id: LookupId) {
-        if let Ok(at) = self.lookups.binary_search_by_key(&id, |l| l.id) {
+        if let Some(at) = self.place_of(id) {
             self.lookups.remove(at);
         }
     }

@@ -44,11 +44,16 @@ impl Window {
     pub fn open(limits: Limits) -> (Self, Vec<Effect>) {
         // Allocated once for the whole question, unless the question is unusually wide or long.
         let wide = limits.width.get().map_or(8, |k| k.get().min(8));
+        // The standard agent has a branch, and rolls nothing back that could leave a look-up behind.
+        let orphans = match wide {
+            1 => 0,
+            _ => limits.policy.orphans_max.min(8),
+        };
         let hops = (limits.hops_max as usize).min(8);
         let mut window = Self {
             limits,
             branches: VecDeque::with_capacity(wide),
-            lookups: VecDeque::with_capacity(wide + limits.policy.orphans_max.min(8)),
+            lookups: VecDeque::with_capacity(wide + orphans),
             offers: Vec::with_capacity(limits.policy.guesses_max.get().min(8)),
             committed: Vec::with_capacity(hops),
             verifying: None,
@@ -237,7 +242,7 @@ impl Window {
     }
 
     pub(crate) fn position(&self, id: BranchId) -> Option<usize> {
-        self.branches.binary_search_by_key(&id, |b| b.id).ok()
+        place(&self.branches, id.0, |branch| branch.id.0)
     }
 
     /// What a branch stands on, tail first: each parent, and what its answer is taken to be.
@@ -399,5 +404,32 @@ pub(crate) fn launched(at: usize) -> Launched {
         Launched::Authoritative
     } else {
         Launched::Speculative
+    }
+}
+
+/// Where the one of this id stands, if it does. Ids grow along the line, and hardly one is missing between the
+/// first of it and any other.
+pub(crate) fn place<T>(line: &VecDeque<T>, id: u32, id_of: impl Fn(&T) -> u32) -> Option<usize> {
+    let first = id_of(line.front()?);
+    let at = usize::try_from(id.checked_sub(first)?).ok()?;
+    match line.get(at) {
+        Some(one) if id_of(one) == id => Some(at),
+        _ => line.binary_search_by_key(&id, id_of).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_one_is_found_where_it_stands_and_no_other() {
+        for line in [vec![], vec![7], vec![0, 1, 2], vec![3, 4, 6, 7, 11], vec![5, 9]] {
+            let line = VecDeque::from(line);
+            for id in 0..16 {
+                let expected = line.iter().position(|one| *one == id);
+                assert_eq!(place(&line, id, |one| *one), expected, "{id} in {line:?}");
+            }
+        }
     }
 }

@@ -110,7 +110,7 @@ impl Run<'_> {
             .find(|(draft, _)| draft.has_words_of(asked))
             .map(|(_, cost)| *cost);
         if let Some(notes) = self.lookups.get_mut(lookup) {
-            notes.draft_cost = cost;
+            notes.draft_cost = cost.map(Box::new);
         }
     }
 
@@ -161,7 +161,7 @@ impl Run<'_> {
             cost = notes.draft_cost.take();
         }
         if let (Some(cost), Some(notes)) = (cost, self.branches.get_mut(branch)) {
-            notes.paid.add(Stage::Draft, cost);
+            notes.paid.add(Stage::Draft, *cost);
         }
         self.ledger.foresee(saved);
         self.tell(branch, TraceKind::Foreseen { saved });

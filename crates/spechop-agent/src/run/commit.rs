@@ -31,7 +31,7 @@ impl Run<'_> {
         let mode = self.settings.verifier;
         self.hops
             .push(hop_report(mode, &hop, &notes, &found, stall));
-        let usage = Box::new(self.usage_so_far());
+        let usage = self.usage_so_far();
         self.tell_as(
             branch,
             notes.hop,

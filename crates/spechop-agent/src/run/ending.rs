@@ -40,7 +40,7 @@ impl Run<'_> {
             },
             elapsed,
             followed: elapsed,
-            usage: self.ledger.usage(Open::default()),
+            usage: *self.ledger.usage(Open::default()),
             tokens_lost,
             money_lost,
             plans: 1,

@@ -98,7 +98,7 @@ impl Run<'_> {
     }
 
     /// What has been started so far. What still waits for its first turn has not been.
-    pub(super) fn usage_so_far(&self) -> Usage {
+    pub(super) fn usage_so_far(&self) -> Box<Usage> {
         let mut in_line = Open::default();
         let (mut drafted, mut foreseen) = (0, 0);
         for work in self.running.in_line() {
@@ -111,12 +111,10 @@ impl Run<'_> {
                 foreseen += u32::from(notes.foreseen.is_some());
             }
         }
-        let usage = self.ledger.usage(in_line);
-        Usage {
-            drafted: usage.drafted.saturating_sub(drafted),
-            foreseen: usage.foreseen.saturating_sub(foreseen),
-            ..usage
-        }
+        let mut usage = self.ledger.usage(in_line);
+        usage.drafted = usage.drafted.saturating_sub(drafted);
+        usage.foreseen = usage.foreseen.saturating_sub(foreseen);
+        usage
     }
 
     /// The gate keeps branches from being built upon some of these guesses.

@@ -246,7 +246,7 @@ impl Retriever for RemotePorts {
 impl Reader for RemotePorts {
     async fn read(&self, _: &Call, request: ReadRequest) -> Result<Reading, PortError> {
         let asked = request.sub_question.as_str().to_owned();
-        let passages = request.passages.into_iter().map(Found::from).collect();
+        let passages = request.passages.iter().cloned().map(Found::from).collect();
         match self.ask(Request::Read(asked, passages)).await? {
             Reply::Read(answer) => Ok(Reading {
                 answer: answer.map(Into::into),

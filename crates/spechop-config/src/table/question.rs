@@ -138,7 +138,7 @@ pub(super) static TUNING: &[Key] = keys! {
     /// The least share of the latency that all larger k together must save to be worth it.
     gain_min: Number(0.0, 1.0), Is("0.01");
     /// The least share of the latency that one further target call must save. 0 if calls cost nothing.
-    call_worth: Number(0.0, 1.0), Is("0.05");
+    call_worth: Number(0.0, 1.0), Is("0.01");
     /// The most target calls that questions may make on average, for each one that they would make at k = 1. Settings
     /// that would have made more of the last questions are not chosen. Calls that were made are counted, too: from nine
     /// tenths of the additional ones on, fewer are planned for. A k or a least chance that a request or the

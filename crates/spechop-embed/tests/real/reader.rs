@@ -129,7 +129,7 @@ async fn where_there_is_nothing_to_read_it_is_sure_of_nothing() {
     for titles in [&[][..], &[""], &["", "who"]] {
         let texts = vec![" "; titles.len()];
         let mut request = request("who", &texts);
-        for (passage, title) in request.passages.iter_mut().zip(titles) {
+        for (passage, title) in Arc::make_mut(&mut request.passages).iter_mut().zip(titles) {
             passage.title = (*title).into();
         }
         let reading = SHARED.read(&call, request).await.expect("a reading");

@@ -193,10 +193,11 @@ async fn a_filter_that_leaves_nothing_refuses() {
         let reader = LlmReader::new(Arc::new(model), PromptStyle::Tagged, limits);
         let request = ReadRequest {
             sub_question: SubQuestion::new("Who directed the film?"),
-            passages: vec![
+            passages: [
                 passage("a", "A", "by Amy Dunne"),
                 passage("b", "B", "blood"),
-            ],
+            ]
+            .into(),
         };
         let read = reader.read(&call, request).await.unwrap();
         assert_eq!(read.answer.as_deref(), Some("Amy Dunne"));

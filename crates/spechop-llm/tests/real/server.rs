@@ -230,11 +230,12 @@ async fn keeps_the_contracts() {
         contract::reader(&reader).await;
         let request = ReadRequest {
             sub_question: SubQuestion::new("Who directed the film Blue Kite?"),
-            passages: vec![passage(
+            passages: [passage(
                 "p1",
                 "Blue Kite",
                 "Blue Kite is a 1948 film directed by Amy Dunne.",
-            )],
+            )]
+            .into(),
         };
         let reading = reader.read(&Call::authoritative(), request).await.unwrap();
         // What it finds is another matter, with so small a model.

@@ -38,12 +38,6 @@ impl PartialEq for Life {
 
 impl Eq for Life {}
 
-impl Hash for Life {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        ptr::hash(Arc::as_ptr(&self.0), state);
-    }
-}
-
 impl fmt::Debug for Life {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = Arc::strong_count(&self.0);
@@ -60,6 +54,21 @@ impl WeakLife {
     /// Whether nobody works for the question any more.
     pub fn is_over(&self) -> bool {
         self.0.strong_count() == 0
+    }
+}
+
+/// That of the same thing. While one of them is there, no other life can be taken for it.
+impl PartialEq for WeakLife {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Eq for WeakLife {}
+
+impl Hash for WeakLife {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::hash(self.0.as_ptr(), state);
     }
 }
 

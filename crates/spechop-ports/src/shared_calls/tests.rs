@@ -264,3 +264,23 @@ fn a_run_goes_on_when_a_call_that_was_woken_for_it_leaves() {
     assert_eq!(other.now_or_never(), Some(Ok(7)));
     assert!(calls.is_empty());
 }
+
+#[tokio::test]
+async fn places_of_runs_that_are_over_are_swept() {
+    let calls = SharedCalls::<usize, usize>::default();
+    let places = || calls.0.lock().by_key.len();
+    let held = speculative();
+    let (waiting, _) = calls.join(0, &held, |_| pending());
+    for key in 1..10 * SWEEP_MIN {
+        let call = speculative();
+        let (waiter, _) = calls.join(key, &call, |_| ready(key));
+        assert_eq!(waiter.outcome().await, Ok(key));
+        assert!(places() <= SWEEP_MIN, "{key}");
+        assert_eq!(calls.len(), 1, "the one that is under way");
+    }
+    // It kept its place.
+    let (joined, unused) = calls.join(0, &held, |_| ready(1));
+    assert!(unused.is_some());
+    drop((waiting, joined));
+    assert!(calls.is_empty());
+}

@@ -214,6 +214,10 @@ async fn a_fresh_result_is_shared_within_its_question_alone() {
         let after = (script.started(), backend.gauges().joined);
         assert_eq!((after.0 - before.0, after.1 - before.1), (started, joined));
     }
+    // What is remembered of its calls keeps no question going.
+    let life = one.life().map(Life::downgrade);
+    drop(one);
+    assert!(life.is_some_and(|life| life.is_over()));
 }
 
 /// Counts what is asked of it.

@@ -120,7 +120,7 @@ mod tests {
 
     fn hop(answer: Option<&str>, evidence: &[(&str, &str)]) -> Hop {
         let passage = |(id, text): &(&str, &str)| passage(id, "T", *text);
-        let evidence = evidence.iter().map(passage).collect();
+        let evidence: Arc<[Passage]> = evidence.iter().map(passage).collect();
         Hop {
             sub_question: SubQuestion::new("Who directed Kanał?"),
             answer: "guessed words".into(),

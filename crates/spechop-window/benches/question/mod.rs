@@ -16,7 +16,7 @@ pub(crate) fn texts() -> (Vec<SubQuestion>, Arc<Observation>, Arc<str>) {
         answer: "fact".into(),
         found: true,
         confidence: None,
-        evidence: Vec::new(),
+        evidence: Arc::default(),
     };
     (asked.collect(), Arc::new(right), "fiction".into())
 }

@@ -113,7 +113,7 @@ fn event(text: &str) -> Event {
                 answer: rest.into(),
                 found: rest != "-",
                 confidence: None,
-                evidence: Vec::new(),
+                evidence: [].into(),
             }
             .into(),
         },
