@@ -50,8 +50,7 @@ where
     where
         F: Future<Output = Result<T, PortError>> + Send + 'static,
     {
-        let begin =
-            |call: Call| start(call).map_err(|error| Arc::new(Mutex::new(Some(error))));
+        let begin = |call: Call| start(call).map_err(|error| Arc::new(Mutex::new(Some(error))));
         let (waiter, unused) = self.calls.join(key, call, begin);
         if unused.is_some() {
             self.backend.joined();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, PlanRequest,
-    Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest,
-    Rewriter, Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
+    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, PlanRequest, Planned,
+    Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
+    Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
 };
 use spechop_types::Passage;
 

@@ -424,7 +424,13 @@ mod tests {
 
     #[test]
     fn every_one_is_found_where_it_stands_and_no_other() {
-        for line in [vec![], vec![7], vec![0, 1, 2], vec![3, 4, 6, 7, 11], vec![5, 9]] {
+        for line in [
+            vec![],
+            vec![7],
+            vec![0, 1, 2],
+            vec![3, 4, 6, 7, 11],
+            vec![5, 9],
+        ] {
             let line = VecDeque::from(line);
             for id in 0..16 {
                 let expected = line.iter().position(|one| *one == id);
