@@ -90,11 +90,13 @@ drafts() {
 # More than are asked elsewhere: auto learns as it goes.
 DRAFTS=100
 
-# What speculation takes from a machine that has no room for it: the embedded default, 8, 16 and 64 questions at once.
+# What speculation takes from a machine that has no room for it: the embedded default, 8, 16 and 64 questions at once, or
+# AT_ONCE alone.
 saturation() {
-  echo "== saturation" >&2
+  local at_once=(${AT_ONCE:-8 16 64})
+  echo "== saturation, ${at_once[*]} at once" >&2
   python3 eval/bench/saturation.py --spechop "$SPECHOP" --index "$INDEXES/2wiki-extended" \
-    --questions "$SPECHOP_DATA_DIR/eval/2wiki.jsonl" --out "$OUT/saturation"
+    --questions "$SPECHOP_DATA_DIR/eval/2wiki.jsonl" --at-once "${at_once[@]}" --out "$OUT/saturation${AT_ONCE:+-$AT_ONCE}"
 }
 
 # What draft tokens, and drafted look-ups with them, are to sixteen questions at once.

@@ -10,10 +10,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use spechop_ports::{Call, PortError, Seat};
-use spechop_types::{Refusal, Refusals};
+use spechop_types::Refusal;
 use tokio::time::Instant;
 
-use crate::counts::Counts;
+use crate::counts::Gauges;
 use crate::group::{CoreUse, Demand, Group, Millicores};
 use crate::lanes::Lanes;
 use crate::ticket::{Decision, Decisions, Limits, Outcome, Phase, Rank, Ticket};
@@ -81,35 +81,6 @@ impl Cores {
     }
 }
 
-/// What a backend is doing, and has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gauges {
-    /// Authoritative calls that have their turn.
-    pub running_authoritative: usize,
-    /// Speculative calls that have their turn, those that are being dropped among them.
-    pub running_speculative: usize,
-    /// Authoritative calls that wait.
-    pub waiting_authoritative: usize,
-    /// Speculative calls that wait.
-    pub waiting_speculative: usize,
-    /// Calls that got their turn.
-    pub started: u64,
-    /// Those of them that were speculative when they got it.
-    pub started_speculative: u64,
-    /// Calls that had their turn and were dropped, to make room or because the lane closed.
-    pub preempted: u64,
-    /// Calls that became authoritative while they waited or ran.
-    pub promoted: u64,
-    /// Calls that shared the run of an identical one.
-    pub joined: u64,
-    /// How often the backend asked for less, or slowed down.
-    pub pushed_back: u64,
-    /// Places that are open to speculation.
-    pub speculative_places: usize,
-    /// Speculative calls that did not run, or not to their end, by reason.
-    pub refused: Refusals,
-}
-
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backend")
@@ -152,6 +123,11 @@ impl Backend {
             shared: Arc::clone(&self.shared),
             kind,
         }
+    }
+
+    /// Whether its calls compute on cores that are shared.
+    pub(crate) fn is_on_cores(&self) -> bool {
+        self.shared.turns.desk.lock().group.cores().is_some()
     }
 
     /// Most calls at once.
@@ -238,7 +214,7 @@ impl Backend {
             joined: seats.joined,
             pushed_back: counts.pushed_back,
             speculative_places: lanes.speculative_places(),
-            refused: refused(&counts, seats.denied),
+            refused: counts.refused(seats.denied),
         }
     }
 
@@ -435,6 +411,13 @@ impl Desk {
             let (Decision::Start(ticket) | Decision::Preempt(ticket)) = *decision;
             wakers.extend(self.take_waker(ticket));
         }
+        if self.group.nobody_waits() {
+            // There is no turn that time could give.
+            self.seats
+                .iter_mut()
+                .for_each(|seats| seats.timekeeper = None);
+            return;
+        }
         // What happens at one backend may give and take turns at all that share its cores.
         for (number, seats) in (0..).zip(&mut self.seats) {
             let wake = self.group.next_wake(number);
@@ -484,14 +467,4 @@ impl Seats {
     fn take_waker(&mut self, ticket: Ticket) -> Option<Waker> {
         self.wakers.get_mut(ticket.slot())?.take()
     }
-}
-
-fn refused(counts: &Counts, denied: u64) -> Refusals {
-    let mut refused = Refusals::default();
-    refused[Refusal::Denied] = denied;
-    refused[Refusal::NoPlace] = counts.unserved - counts.coreless;
-    refused[Refusal::NoCore] = counts.coreless;
-    refused[Refusal::Preempted] = counts.preempted - counts.shut_out;
-    refused[Refusal::PushedBack] = counts.shut_out;
-    refused
 }

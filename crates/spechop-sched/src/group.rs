@@ -288,6 +288,11 @@ impl Group {
         [lanes.next_wake(), emptier].into_iter().flatten().min()
     }
 
+    /// Whether every call that is here has its turn.
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.lanes().all(|lanes| lanes.waiting() == (0, 0))
+    }
+
     fn pass(&mut self, now: Duration) {
         self.load.pass(now, self.is_full());
         self.crowd.pass(now, self.is_crowded());

@@ -29,9 +29,9 @@ mod ticket;
 mod turn;
 mod worth;
 
-pub use backend::{Backend, Cores, Gauges};
+pub use backend::{Backend, Cores};
 pub use bucket::{InvalidRate, Rate};
-pub use counts::Counts;
+pub use counts::{Counts, Gauges};
 pub use eligibility::{Eligibility, Grade, Idempotence, Mistake, Mistakes, Rule};
 pub use flight::Flights;
 pub use group::{CROWDED, CoreUse, Demand, Group, Millicores};

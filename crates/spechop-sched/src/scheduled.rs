@@ -9,7 +9,7 @@ use spechop_ports::{
     Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
     Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
 };
-use spechop_types::Passage;
+use spechop_types::{Passage, Refusal};
 
 use crate::backend::Backend;
 use crate::eligibility::{Grade, Rule};
@@ -63,7 +63,36 @@ impl<P: ?Sized> Scheduled<P> {
         self.admit(call)?;
         self.backend.run_any(call, self.rule.cost, work).await
     }
+
+    /// The same for work that takes nothing but cores. A guess that had to end for a core goes back into line:
+    /// a needed call has that core for a moment, and the look-up that the guess goes ahead of may take seconds.
+    /// Calls that others are paid for are made once.
+    async fn run_again<T, R: Clone, F>(
+        &self,
+        call: &Call,
+        request: R,
+        work: impl Fn(R) -> F,
+    ) -> Result<T, PortError>
+    where
+        F: Future<Output = Result<T, PortError>>,
+    {
+        if call.lane() == Lane::Speculative && self.backend.is_on_cores() {
+            for _ in 1..TURNS_MAX {
+                match self.run(call, work(request.clone())).await {
+                    Err(PortError::NotSpeculated {
+                        why: Refusal::Preempted,
+                        ..
+                    }) => {}
+                    done => return done,
+                }
+            }
+        }
+        self.run(call, work(request)).await
+    }
 }
+
+/// Turns of one guess: what it may waste is bounded on a machine that is never idle for long.
+const TURNS_MAX: usize = 4;
 
 #[async_trait]
 impl Planner for Scheduled<dyn Planner> {
@@ -76,14 +105,16 @@ impl Planner for Scheduled<dyn Planner> {
                 return Err(refused);
             }
         }
-        self.run(call, self.inner.plan(call, request)).await
+        self.run_again(call, request, |request| self.inner.plan(call, request))
+            .await
     }
 }
 
 #[async_trait]
 impl Reader for Scheduled<dyn Reader> {
     async fn read(&self, call: &Call, request: ReadRequest) -> Result<Reading, PortError> {
-        self.run(call, self.inner.read(call, request)).await
+        self.run_again(call, request, |request| self.inner.read(call, request))
+            .await
     }
 
     async fn read_ranked(
@@ -92,8 +123,8 @@ impl Reader for Scheduled<dyn Reader> {
         request: ReadRequest,
         limit: NonZeroUsize,
     ) -> Result<Ranked, PortError> {
-        let work = self.inner.read_ranked(call, request, limit);
-        self.run(call, work).await
+        let work = |request| self.inner.read_ranked(call, request, limit);
+        self.run_again(call, request, work).await
     }
 }
 

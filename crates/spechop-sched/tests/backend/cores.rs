@@ -1,8 +1,10 @@
 //! Backends that compute on the same cores, as stories.
 
+use async_trait::async_trait;
 use futures::FutureExt;
-use spechop_sched::{CoreUse, Cores, Demand, Millicores};
-use spechop_types::Refusal;
+use spechop_ports::{PlanRequest, Planned, Planner};
+use spechop_sched::{CoreUse, Cores, Demand, Eligibility, Millicores, Scheduled};
+use spechop_types::{Question, Refusal, Step, Tokens};
 
 use super::*;
 
@@ -303,4 +305,111 @@ async fn a_backend_elsewhere_takes_no_core() {
     poll!(asked);
     assert_eq!((work.begun(), cores.taken().needed.0), (2, 1000));
     assert!(reading.await.is_ok() && asked.await.is_ok());
+}
+
+/// Plans for 100 ms.
+struct Slow(Work);
+
+#[async_trait]
+impl Planner for Slow {
+    async fn plan(&self, _: &Call, _: PlanRequest) -> Result<Planned, PortError> {
+        self.0.lasting(100 * MS).await?;
+        Ok(Planned {
+            step: Step::Answer("it".into()),
+            certainty: None,
+            tokens: Tokens::default(),
+        })
+    }
+}
+
+/// A needed reading takes the cores after 50 ms, and again if the guess is taken up again, so often.
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_lost_its_core_goes_back_into_line() {
+    let question = Question::new("Who?").expect("a question");
+    for (readings, on_cores, begun, ends_ms) in [
+        (0, true, 1, Some(100)),
+        (1, true, 2, Some(160)),
+        (3, true, 4, Some(280)),
+        // It has lost its last turn.
+        (4, true, 4, None),
+        // Elsewhere a turn may have a price.
+        (1, false, 1, None),
+    ] {
+        let (cores, planner, reader) = cores(2000);
+        let (one, other) = match on_cores {
+            true => (planner, reader),
+            false => {
+                let both = backend(1, 1);
+                (both.clone(), both)
+            }
+        };
+        let work = Work::default();
+        let rule = Eligibility::shipped().of("planner");
+        let planner = Scheduled::<dyn Planner>::new(Arc::new(Slow(work.clone())), &one, rule);
+        let request = PlanRequest {
+            question: question.clone(),
+            hops: Vec::new(),
+            must_answer: false,
+            drafts: Vec::new(),
+        };
+        let started = Instant::now();
+        let (call, needed) = (guess(0.9), Call::authoritative());
+        let read = async {
+            for _ in 0..readings {
+                sleep(50 * MS).await;
+                assert!(other.run(&needed, 1.0, sleeping()).await.is_ok());
+            }
+        };
+        let planned = async {
+            let planned = planner.plan(&call, request).await;
+            planned.map(|_| (Instant::now() - started).as_millis())
+        };
+        let (planned, ()) = tokio::join!(planned, read);
+        let lost = u64::try_from(begun).expect("few") - u64::from(ends_ms.is_some());
+        assert_eq!(work.begun(), begun, "{readings}");
+        assert_eq!(one.gauges().preempted, lost, "{readings}");
+        assert_eq!(was_preempted(&planned), ends_ms.is_none(), "{readings}");
+        assert_eq!(planned.ok(), ends_ms, "{readings}");
+        assert_eq!((work.live(), cores.taken()), (0, CoreUse::default()));
+    }
+}
+
+/// For 10 ms.
+async fn sleeping() -> Result<(), PortError> {
+    sleep(10 * MS).await;
+    Ok(())
+}
+
+/// If its branch becomes head while it is in line again, it waits no longer.
+#[tokio::test(start_paused = true)]
+async fn a_guess_in_line_again_that_becomes_needed_has_its_turn() {
+    let (_, planner, reader) = cores(2000);
+    let (work, busy) = (Work::default(), Work::default());
+    let rule = Eligibility::shipped().of("planner");
+    let scheduled = Scheduled::<dyn Planner>::new(Arc::new(Slow(work.clone())), &planner, rule);
+    let request = PlanRequest {
+        question: Question::new("Who?").expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+        drafts: Vec::new(),
+    };
+    let started = Instant::now();
+    let (call, needed) = (guess(0.9), Call::authoritative());
+    let read = async {
+        sleep(50 * MS).await;
+        let read = reader.run(&needed, 1.0, busy.lasting(1000 * MS));
+        let promoted = async {
+            sleep(20 * MS).await;
+            assert_eq!(planner.gauges().waiting_speculative, 1);
+            call.promote();
+        };
+        let (read, ()) = tokio::join!(read, promoted);
+        assert!(read.is_ok());
+    };
+    let planned = async {
+        assert!(scheduled.plan(&call, request).await.is_ok());
+        (Instant::now() - started).as_millis()
+    };
+    let (ended, ()) = tokio::join!(planned, read);
+    assert_eq!((ended, work.begun()), (170, 2));
 }
