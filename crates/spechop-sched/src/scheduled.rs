@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use spechop_ports::{
@@ -64,9 +65,18 @@ impl<P: ?Sized> Scheduled<P> {
         self.backend.run_any(call, self.rule.cost, work).await
     }
 
-    /// The same for work that takes nothing but cores. A guess that had to end for a core goes back into line:
-    /// a needed call has that core for a moment, and the look-up that the guess goes ahead of may take seconds.
-    /// Calls that others are paid for are made once.
+    /// How many turns a call may have. A guess that takes nothing but cores goes back into line if it had to end
+    /// for one: a needed call has that core for a moment, and the look-up that the guess goes ahead of may take
+    /// seconds. Calls that others are paid for are made once.
+    fn turns(&self, call: &Call) -> usize {
+        if call.lane() == Lane::Speculative && self.backend.is_on_cores() {
+            TURNS_MAX
+        } else {
+            1
+        }
+    }
+
+    /// The same as often as the call may have a turn.
     async fn run_again<T, R: Clone, F>(
         &self,
         call: &Call,
@@ -76,19 +86,18 @@ impl<P: ?Sized> Scheduled<P> {
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        if call.lane() == Lane::Speculative && self.backend.is_on_cores() {
-            for _ in 1..TURNS_MAX {
-                match self.run(call, work(request.clone())).await {
-                    Err(PortError::NotSpeculated {
-                        why: Refusal::Preempted,
-                        ..
-                    }) => {}
-                    done => return done,
-                }
+        for _ in 1..self.turns(call) {
+            let outcome = self.run(call, work(request.clone())).await;
+            if !has_lost_turn(&outcome) {
+                return outcome;
             }
         }
         self.run(call, work(request)).await
     }
+}
+
+fn has_lost_turn<T>(outcome: &Result<T, PortError>) -> bool {
+    matches!(outcome, Err(PortError::NotSpeculated { why, .. }) if *why == Refusal::Preempted)
 }
 
 /// Turns of one guess: what it may waste is bounded on a machine that is never idle for long.
@@ -131,7 +140,8 @@ impl Reader for Scheduled<dyn Reader> {
 #[async_trait]
 impl Speculator for Scheduled<dyn Speculator> {
     async fn guess(&self, call: &Call, request: GuessRequest) -> Result<Guessed, PortError> {
-        self.run(call, self.inner.guess(call, request)).await
+        self.run_again(call, request, |request| self.inner.guess(call, request))
+            .await
     }
 
     async fn guess_streaming(
@@ -140,7 +150,20 @@ impl Speculator for Scheduled<dyn Speculator> {
         request: GuessRequest,
         early: &mut (dyn FnMut(Guess) + Send),
     ) -> Result<Guessed, PortError> {
-        let work = self.inner.guess_streaming(call, request, early);
+        // What was told is not told again.
+        let has_told = AtomicBool::new(false);
+        let mut tell = |guess| {
+            has_told.store(true, Relaxed);
+            early(guess);
+        };
+        for _ in 1..self.turns(call) {
+            let work = self.inner.guess_streaming(call, request.clone(), &mut tell);
+            let outcome = self.run(call, work).await;
+            if has_told.load(Relaxed) || !has_lost_turn(&outcome) {
+                return outcome;
+            }
+        }
+        let work = self.inner.guess_streaming(call, request, &mut tell);
         self.run(call, work).await
     }
 }
@@ -154,8 +177,8 @@ impl DraftWriter for Scheduled<dyn DraftWriter> {
         request: PlanRequest,
         sample: u32,
     ) -> Result<WrittenDraft, PortError> {
-        let work = self.inner.write_draft(call, request, sample);
-        self.run(call, work).await
+        let work = |request| self.inner.write_draft(call, request, sample);
+        self.run_again(call, request, work).await
     }
 }
 

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use spechop_ports::{PlanRequest, Planned, Planner};
+use spechop_ports::{Guess, GuessRequest, Guessed, PlanRequest, Planned, Planner, Speculator};
 use spechop_sched::{CoreUse, Cores, Demand, Eligibility, Millicores, Scheduled};
-use spechop_types::{Question, Refusal, Step, Tokens};
+use spechop_types::{Question, Refusal, Step, SubQuestion, Tokens};
 
 use super::*;
 
@@ -307,13 +307,40 @@ async fn a_backend_elsewhere_takes_no_core() {
     assert!(reading.await.is_ok() && asked.await.is_ok());
 }
 
-/// Plans for 100 ms.
-struct Slow(Work);
+/// Plans, or guesses, for 100 ms.
+struct Slow {
+    work: Work,
+    /// It has a guess at once.
+    tells: bool,
+}
+
+#[async_trait]
+impl Speculator for Slow {
+    async fn guess(&self, _: &Call, _: GuessRequest) -> Result<Guessed, PortError> {
+        self.work.lasting(100 * MS).await?;
+        Ok(Guessed {
+            guesses: vec!["it".into()],
+            tokens: Tokens::default(),
+        })
+    }
+
+    async fn guess_streaming(
+        &self,
+        call: &Call,
+        request: GuessRequest,
+        early: &mut (dyn FnMut(Guess) + Send),
+    ) -> Result<Guessed, PortError> {
+        if self.tells {
+            early("it".into());
+        }
+        self.guess(call, request).await
+    }
+}
 
 #[async_trait]
 impl Planner for Slow {
     async fn plan(&self, _: &Call, _: PlanRequest) -> Result<Planned, PortError> {
-        self.0.lasting(100 * MS).await?;
+        self.work.lasting(100 * MS).await?;
         Ok(Planned {
             step: Step::Answer("it".into()),
             certainty: None,
@@ -345,7 +372,11 @@ async fn a_guess_that_lost_its_core_goes_back_into_line() {
         };
         let work = Work::default();
         let rule = Eligibility::shipped().of("planner");
-        let planner = Scheduled::<dyn Planner>::new(Arc::new(Slow(work.clone())), &one, rule);
+        let slow = Slow {
+            work: work.clone(),
+            tells: false,
+        };
+        let planner = Scheduled::<dyn Planner>::new(Arc::new(slow), &one, rule);
         let request = PlanRequest {
             question: question.clone(),
             hops: Vec::new(),
@@ -386,7 +417,11 @@ async fn a_guess_in_line_again_that_becomes_needed_has_its_turn() {
     let (_, planner, reader) = cores(2000);
     let (work, busy) = (Work::default(), Work::default());
     let rule = Eligibility::shipped().of("planner");
-    let scheduled = Scheduled::<dyn Planner>::new(Arc::new(Slow(work.clone())), &planner, rule);
+    let slow = Slow {
+        work: work.clone(),
+        tells: false,
+    };
+    let scheduled = Scheduled::<dyn Planner>::new(Arc::new(slow), &planner, rule);
     let request = PlanRequest {
         question: Question::new("Who?").expect("a question"),
         hops: Vec::new(),
@@ -412,4 +447,39 @@ async fn a_guess_in_line_again_that_becomes_needed_has_its_turn() {
     };
     let (ended, ()) = tokio::join!(planned, read);
     assert_eq!((ended, work.begun()), (170, 2));
+}
+
+/// What it has told is there already, and would be told again.
+#[tokio::test(start_paused = true)]
+async fn a_speculator_goes_back_into_line_unless_it_has_told_something() {
+    for (tells, begun) in [(false, 2), (true, 1)] {
+        let (_, backend, reader) = cores(2000);
+        let work = Work::default();
+        let slow = Slow {
+            work: work.clone(),
+            tells,
+        };
+        let rule = Eligibility::shipped().of("speculator");
+        let speculator = Scheduled::<dyn Speculator>::new(Arc::new(slow), &backend, rule);
+        let request = GuessRequest {
+            question: Question::new("Who?").expect("a question"),
+            hops: Vec::new(),
+            sub_question: SubQuestion::new("Who?"),
+            passages: NonZeroUsize::MIN,
+            limit: NonZeroUsize::MIN,
+        };
+        let (call, needed) = (guess(0.9), Call::authoritative());
+        let mut told = 0;
+        let mut tell = |_| told += 1;
+        let (guessed, read) = tokio::join!(
+            speculator.guess_streaming(&call, request, &mut tell),
+            async {
+                sleep(50 * MS).await;
+                reader.run(&needed, 1.0, sleeping()).await
+            }
+        );
+        assert!(read.is_ok());
+        assert_eq!((work.begun(), guessed.is_ok()), (begun, !tells));
+        assert_eq!(told, u32::from(tells));
+    }
 }
