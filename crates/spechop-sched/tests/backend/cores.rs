@@ -349,10 +349,18 @@ impl Planner for Slow {
     }
 }
 
+fn asked() -> PlanRequest {
+    PlanRequest {
+        question: Question::new("Who?").expect("a question"),
+        hops: Vec::new(),
+        must_answer: false,
+        drafts: Vec::new(),
+    }
+}
+
 /// A needed reading takes the cores after 50 ms, and again if the guess is taken up again, so often.
 #[tokio::test(start_paused = true)]
 async fn a_guess_that_lost_its_core_goes_back_into_line() {
-    let question = Question::new("Who?").expect("a question");
     for (readings, on_cores, begun, ends_ms) in [
         (0, true, 1, Some(100)),
         (1, true, 2, Some(160)),
@@ -377,12 +385,6 @@ async fn a_guess_that_lost_its_core_goes_back_into_line() {
             tells: false,
         };
         let planner = Scheduled::<dyn Planner>::new(Arc::new(slow), &one, rule);
-        let request = PlanRequest {
-            question: question.clone(),
-            hops: Vec::new(),
-            must_answer: false,
-            drafts: Vec::new(),
-        };
         let started = Instant::now();
         let (call, needed) = (guess(0.9), Call::authoritative());
         let read = async {
@@ -392,7 +394,7 @@ async fn a_guess_that_lost_its_core_goes_back_into_line() {
             }
         };
         let planned = async {
-            let planned = planner.plan(&call, request).await;
+            let planned = planner.plan(&call, asked()).await;
             planned.map(|_| (Instant::now() - started).as_millis())
         };
         let (planned, ()) = tokio::join!(planned, read);
@@ -422,12 +424,6 @@ async fn a_guess_in_line_again_that_becomes_needed_has_its_turn() {
         tells: false,
     };
     let scheduled = Scheduled::<dyn Planner>::new(Arc::new(slow), &planner, rule);
-    let request = PlanRequest {
-        question: Question::new("Who?").expect("a question"),
-        hops: Vec::new(),
-        must_answer: false,
-        drafts: Vec::new(),
-    };
     let started = Instant::now();
     let (call, needed) = (guess(0.9), Call::authoritative());
     let read = async {
@@ -442,7 +438,7 @@ async fn a_guess_in_line_again_that_becomes_needed_has_its_turn() {
         assert!(read.is_ok());
     };
     let planned = async {
-        assert!(scheduled.plan(&call, request).await.is_ok());
+        assert!(scheduled.plan(&call, asked()).await.is_ok());
         (Instant::now() - started).as_millis()
     };
     let (ended, ()) = tokio::join!(planned, read);
