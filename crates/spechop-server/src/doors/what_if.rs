@@ -221,7 +221,7 @@ fn event(answered: &wire::AskResponse, what: &What, hop: u32) -> Event {
                 None => wire::Observation {
                     answer: NEVER.to_owned(),
                     found: true,
-                    evidence: [].into(),
+                    evidence: Vec::new(),
                 },
             }),
             took_ms,
@@ -291,7 +291,7 @@ fn without_evidence(found: &wire::Observation) -> wire::Observation {
     wire::Observation {
         answer: found.answer.clone(),
         found: found.found,
-        evidence: [].into(),
+        evidence: Vec::new(),
     }
 }
 
