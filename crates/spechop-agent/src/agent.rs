@@ -75,7 +75,7 @@ impl Agent {
             policy: settings.policy,
         });
         let mut run = Run::new(&self.ports, question, settings, window, trace);
-        let mut pending = VecDeque::from(effects);
+        let mut pending = VecDeque::from_iter(effects);
         loop {
             while let Some(effect) = pending.pop_front() {
                 match effect {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spechop_ports::{KnownHop, Lane, PlanRequest, PortError};
 use spechop_types::{BranchId, LookupId, Question, Refusal, Stage, SubQuestion};
 use spechop_verifier::verify;
-use spechop_window::{Effect, Event, Window};
+use spechop_window::{Effect, Effects, Event, Window};
 use tokio::time::Instant;
 
 use crate::few::Few;
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(crate) fn apply(&mut self, event: Event) -> Vec<Effect> {
+    pub(crate) fn apply(&mut self, event: Event) -> Effects {
         self.window.apply(event)
     }
 
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
     }
 
     /// Carries out one effect; some lead to further effects at once.
-    pub(crate) fn carry_out(&mut self, effect: &Effect) -> Vec<Effect> {
+    pub(crate) fn carry_out(&mut self, effect: &Effect) -> Effects {
         match *effect {
             Effect::Write {
                 branch,
@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
             // The loop in `Agent::answer` ends on these.
             Effect::Answer { .. } | Effect::Fail { .. } => {}
         }
-        Vec::new()
+        Effects::new()
     }
 
     /// The branch that a stage works for now; `None` if it is an orphan's.
@@ -122,10 +122,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn write(&mut self, branch: BranchId, must_answer: bool) -> Vec<Effect> {
+    fn write(&mut self, branch: BranchId, must_answer: bool) -> Effects {
         // The end of the budget may have aborted it while this effect waited in line.
         let Some(depth) = self.window.depth(branch) else {
-            return Vec::new();
+            return Effects::new();
         };
         let hop = u32::try_from(self.committed() + depth + 1).unwrap_or(u32::MAX);
         let notes = self.branches.entry(branch, BranchNotes::default);
@@ -153,14 +153,14 @@ impl<'a> Run<'a> {
         self.launch(branch, depth, Work::Segment(branch), |call| {
             stages::segment(ports, call, request)
         });
-        Vec::new()
+        Effects::new()
     }
 
-    fn call(&mut self, lookup: LookupId) -> Vec<Effect> {
+    fn call(&mut self, lookup: LookupId) -> Effects {
         let asked = self.window.asked(lookup).cloned();
         let (Some(sub_question), Some((branch, depth))) = (asked, self.asker_or_writer(lookup))
         else {
-            return Vec::new();
+            return Effects::new();
         };
         let draft = self.window.drafted_for(lookup);
         if depth == 0 {
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         self.launch(branch, depth, Work::Target(lookup), |call| {
             stages::target(ports, call, sub_question, limit)
         });
-        Vec::new()
+        Effects::new()
     }
 
     fn stop(&mut self, work: Work) {
@@ -192,9 +192,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn verify(&mut self, branch: BranchId) -> Vec<Effect> {
+    fn verify(&mut self, branch: BranchId) -> Effects {
         let Some((guess, observation)) = self.window.comparison(branch) else {
-            return Vec::new();
+            return Effects::new();
         };
         let verdict = verify(self.settings.verifier, &observation.answer, guess);
         let accepted = verdict.accepted;
@@ -237,12 +237,12 @@ impl<'a> Run<'a> {
     }
 
     /// Nobody needs the look-up now. It is kept for a while, if the budget can spare it.
-    fn orphan(&mut self, lookup: LookupId) -> Vec<Effect> {
+    fn orphan(&mut self, lookup: LookupId) -> Effects {
         if !self.may_speculate() {
             return self.apply(Event::Expired { lookup });
         }
         self.running.keep(lookup, self.settings.orphan_time);
-        Vec::new()
+        Effects::new()
     }
 
     fn drop_lookup(&mut self, lookup: LookupId) {

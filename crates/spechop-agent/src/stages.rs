@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use spechop_ports::{
     Call, DraftWriter, Guess, GuessRequest, PlanRequest, PortError, ReadRequest, Speculator,
 };
 use spechop_types::{
     BranchId, Chance, Draft, LookupId, Observation, Passage, Stage, Step, SubQuestion, Tokens,
 };
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::Ports;
@@ -107,15 +107,28 @@ pub(crate) async fn target(
     })
 }
 
+/// Guesses that a stage has told before its end, and that nobody has taken yet.
+#[derive(Clone, Default)]
+pub(crate) struct Early(Arc<Mutex<Vec<Guess>>>);
+
+impl Early {
+    pub(crate) fn take(&self) -> Vec<Guess> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    fn tell(&self, guess: Guess) {
+        self.0.lock().push(guess);
+    }
+}
+
 /// S guesses. What it has before its end goes into `early`.
 pub(crate) async fn speculation(
     speculator: &dyn Speculator,
     call: Call,
     request: GuessRequest,
-    early: UnboundedSender<Guess>,
+    early: Early,
 ) -> Result<Outcome, PortError> {
-    // Whoever launched it listens for as long as it runs.
-    let mut tell = |guess| drop(early.send(guess));
+    let mut tell = |guess| early.tell(guess);
     let guessed = speculator
         .guess_streaming(&call, request, &mut tell)
         .await?;

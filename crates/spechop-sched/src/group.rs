@@ -121,6 +121,8 @@ pub struct Group {
     /// `None`: a single backend that computes elsewhere.
     cores: Option<Millicores>,
     members: Vec<Member>,
+    /// What all members take and want, as the last step has left them.
+    share: Share,
     /// In which needed calls took all cores.
     load: Load,
     /// In which they wanted more than all cores.
@@ -131,9 +133,44 @@ pub struct Group {
 struct Member {
     lanes: Lanes,
     demand: Demand,
+    /// What it takes and wants, as the last step has left it.
+    share: Share,
+}
+
+/// What is taken of the cores, and how much of them needed calls want, those that wait for a place among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    taken: CoreUse,
+    wanted: u32,
+}
+
+impl Share {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            taken: self.taken.plus(other.taken),
+            wanted: self.wanted.saturating_add(other.wanted),
+        }
+    }
 }
 
 impl Member {
+    fn share(&self, cores: Millicores) -> Share {
+        Share {
+            taken: self.core_use(cores),
+            wanted: self.wanted(cores),
+        }
+    }
+
+    fn wanted(&self, cores: Millicores) -> u32 {
+        let calls = self.lanes.needed_running + self.lanes.needed.len();
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let Demand { each, alone, .. } = self.demand;
+        match calls {
+            1 => each.max(alone).min(cores).0,
+            _ => each.min(cores).0.saturating_mul(calls),
+        }
+    }
+
     /// Needed calls come first at the engine, so that speculation takes what they leave of it. What one of them
     /// takes beyond its share while it is alone is no slack: a guess would take it away.
     fn core_use(&self, cores: Millicores) -> CoreUse {
@@ -171,6 +208,7 @@ impl Group {
         Self {
             cores: Some(cores.max(Millicores(1))),
             members: Vec::new(),
+            share: Share::default(),
             load: Load::default(),
             crowd: Load::default(),
         }
@@ -187,10 +225,12 @@ impl Group {
                 at_once: 0,
                 yields: true,
             },
+            share: Share::default(),
         };
         Self {
             cores: None,
             members: vec![member],
+            share: Share::default(),
             load: Load::default(),
             crowd: Load::default(),
         }
@@ -202,6 +242,7 @@ impl Group {
         self.members.push(Member {
             lanes: Lanes::in_group(limits, number),
             demand,
+            share: Share::default(),
         });
         number
     }
@@ -259,6 +300,7 @@ impl Group {
         self.pass(now);
         if let Some(known) = &mut self.cores {
             *known = cores.max(Millicores(1));
+            (0..self.members.len()).for_each(|at| self.count(at));
             self.settle(now, None, out);
         }
     }
@@ -270,9 +312,7 @@ impl Group {
 
     /// What is taken of them.
     pub fn core_use(&self) -> CoreUse {
-        let cores = self.cores.unwrap_or_default();
-        let uses = self.members.iter().map(|member| member.core_use(cores));
-        uses.fold(CoreUse::default(), CoreUse::plus)
+        self.share.taken
     }
 
     /// The share of the last seconds, from 0 to 1, in which needed calls took all cores.
@@ -298,22 +338,9 @@ impl Group {
         self.crowd.pass(now, self.is_crowded());
     }
 
-    /// Whether needed calls want more than there is, those that wait for a place among them.
+    /// Whether needed calls want more than there is.
     fn is_crowded(&self) -> bool {
-        let Some(cores) = self.cores else {
-            return false;
-        };
-        let wants = |member: &Member| {
-            let calls = member.lanes.needed_running + member.lanes.needed.len();
-            let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-            let Demand { each, alone, .. } = member.demand;
-            match calls {
-                1 => each.max(alone).min(cores).0,
-                _ => each.min(cores).0.saturating_mul(calls),
-            }
-        };
-        let wanted = self.members.iter().map(wants);
-        wanted.fold(0, u32::saturating_add) > cores.0
+        self.cores.is_some_and(|cores| self.share.wanted > cores.0)
     }
 
     /// Whether they did for most of the last second.
@@ -323,7 +350,7 @@ impl Group {
 
     fn is_full(&self) -> bool {
         self.cores
-            .is_some_and(|cores| self.core_use().needed >= cores)
+            .is_some_and(|cores| self.share.taken.needed >= cores)
     }
 
     /// The lanes of a member.
@@ -351,34 +378,58 @@ impl Group {
         self.pass(now);
         let acted = act(&mut self.members[member as usize].lanes, out);
         if self.cores.is_some() {
+            self.count(member as usize);
             self.settle(now, Some(member), out);
         }
         acted
     }
 
+    /// The lanes of a member have changed, and with them what it takes and wants.
+    fn count(&mut self, at: usize) {
+        let cores = self.cores.unwrap_or_default();
+        let member = &mut self.members[at];
+        member.share = member.share(cores);
+        let shares = self.members.iter().map(|member| member.share);
+        self.share = shares.fold(Share::default(), Share::plus);
+    }
+
     /// Frees the cores that are needed, and gives away what is idle. One of the lanes has settled its
     /// own places just now.
     fn settle(&mut self, now: Duration, settled: Option<u32>, out: &mut Decisions) {
-        for (number, member) in (0..).zip(&mut self.members) {
+        for at in 0..self.members.len() {
+            let lanes = &mut self.members[at].lanes;
             // Time gives a turn only to those who wait.
-            if settled != Some(number) && member.lanes.waiting() != (0, 0) {
-                member.lanes.catch_up(now, out);
+            if settled.is_none_or(|member| member as usize != at) && lanes.waiting() != (0, 0) {
+                lanes.catch_up(now, out);
+                self.count(at);
             }
         }
         while let Some(at) = self.worst_to_end() {
             self.members[at].lanes.preempt_worst(out);
+            self.count(at);
         }
         while let Some(at) = self.best_to_start() {
             self.members[at].lanes.start_best(now, out);
+            self.count(at);
         }
+        debug_assert!(self.counts_right());
         debug_assert_eq!(laws::broken_in_group(self), None);
+    }
+
+    /// Whether what is kept of every member's share is what its lanes say.
+    fn counts_right(&self) -> bool {
+        let cores = self.cores.unwrap_or_default();
+        let all = self.members.iter();
+        let sum = all.clone().map(|member| member.share(cores));
+        all.clone()
+            .all(|member| member.share == member.share(cores))
+            && self.share == sum.fold(Share::default(), Share::plus)
     }
 
     /// What guesses take that would give it back at once.
     pub(crate) fn yielding(&self) -> Millicores {
-        let cores = self.cores.unwrap_or_default();
         let members = self.members.iter().filter(|member| member.demand.yields);
-        let uses = members.map(|member| member.core_use(cores).speculative.0);
+        let uses = members.map(|member| member.share.taken.speculative.0);
         Millicores(uses.fold(0, u32::saturating_add))
     }
 
@@ -392,7 +443,7 @@ impl Group {
             return None;
         }
         let gives = |member: &Member| {
-            member.demand.yields && member.core_use(cores).speculative > Millicores(0)
+            member.demand.yields && member.share.taken.speculative > Millicores(0)
         };
         let running = self.members.iter().enumerate();
         let running = running.filter(|(_, member)| gives(member));

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Step};
-use spechop_window::{Effect, Event, Limits, WeighedGuess, Window};
+use spechop_window::{Effect, Effects, Event, Limits, WeighedGuess, Window};
 
 use crate::{CallCounts, Outcome};
 
@@ -192,7 +192,7 @@ struct Play<'a, S, W> {
 }
 
 impl<S: Stages, W: Watch> Play<'_, S, W> {
-    fn play_out(mut self, mut effects: Vec<Effect>) -> Result<Outcome, S::Missing> {
+    fn play_out(mut self, mut effects: Effects) -> Result<Outcome, S::Missing> {
         loop {
             let mut i = 0;
             while i < effects.len() {
@@ -226,12 +226,12 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
         })
     }
 
-    fn apply(&mut self, event: Event) -> Vec<Effect> {
+    fn apply(&mut self, event: Event) -> Effects {
         self.watch.hears(self.now, &self.window, &event);
         self.window.apply(event)
     }
 
-    fn carry_out(&mut self, effect: &Effect) -> Result<Vec<Effect>, S::Missing> {
+    fn carry_out(&mut self, effect: &Effect) -> Result<Effects, S::Missing> {
         self.watch.told(self.now, &self.window, effect);
         match effect {
             Effect::Write {
@@ -240,7 +240,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             } => {
                 // It may have been rolled back while this effect waited in line.
                 if self.window.depth(*branch).is_none() {
-                    return Ok(Vec::new());
+                    return Ok(Effects::new());
                 }
                 let took = self.stages.write(&self.window, *branch, *must_answer)?;
                 self.calls.segments += 1;
@@ -275,7 +275,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 let took = self.stages.verdict_ms();
                 if took > 0.0 {
                     self.launch(What::Verdict(*branch, accepted), took);
-                    return Ok(Vec::new());
+                    return Ok(Effects::new());
                 }
                 return Ok(self.apply(Event::Verified {
                     branch: *branch,
@@ -302,7 +302,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
             | Effect::Drop { .. }
             | Effect::Fail { .. } => {}
         }
-        Ok(Vec::new())
+        Ok(Effects::new())
     }
 
     fn launch(&mut self, what: What, took: f64) -> u32 {

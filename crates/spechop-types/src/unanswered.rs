@@ -257,7 +257,10 @@ fn holds_any(folded: &str, phrases: &[&str]) -> bool {
 }
 
 fn starts_with_any(folded: &str, phrases: &[&str]) -> bool {
-    phrases.iter().any(|phrase| {
+    // Of a hundred phrases hardly one begins with the same letter.
+    let first = folded.bytes().next();
+    let phrases = phrases.iter().filter(|p| p.bytes().next() == first);
+    phrases.into_iter().any(|phrase| {
         folded
             .strip_prefix(phrase)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

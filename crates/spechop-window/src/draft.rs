@@ -2,10 +2,10 @@
 
 use spechop_types::{BranchId, Chance, Draft, LookupId, SubQuestion};
 
-use crate::Effect;
 use crate::branch::Segment;
 use crate::lookup::Lookup;
 use crate::window::Window;
+use crate::{Effect, Effects};
 
 impl Window {
     /// The branch that a look-up was drafted for, and the chance that it will be needed: the branch becomes
@@ -24,7 +24,7 @@ impl Window {
             && !self.is_open(at)
     }
 
-    pub(crate) fn drafted(&mut self, id: BranchId, drafts: Vec<Draft>, effects: &mut Vec<Effect>) {
+    pub(crate) fn drafted(&mut self, id: BranchId, drafts: Vec<Draft>, effects: &mut Effects) {
         let Some(at) = self.position(id) else { return };
         let writes = matches!(self.branches[at].segment, Segment::Writing(_));
         if !writes || !self.asks_for_drafts(at) {
@@ -57,7 +57,7 @@ impl Window {
     }
 
     /// The branch has written, or is gone: what was drafted for it, and what nobody asks, goes.
-    pub(crate) fn drop_drafts(&mut self, of: BranchId, effects: &mut Vec<Effect>) {
+    pub(crate) fn drop_drafts(&mut self, of: BranchId, effects: &mut Effects) {
         if self.limits().policy.drafts_max == 0 {
             return;
         }

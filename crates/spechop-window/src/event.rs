@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Stage, Step};
 
 /// Something that happened. An event about a branch or a look-up that is gone is ignored.
@@ -78,7 +79,10 @@ pub struct WeighedGuess {
     pub least: Chance,
 }
 
-/// Something to be done, in order.
+/// What an event leads to, in order. Hardly an event leads to more than these few.
+pub type Effects = SmallVec<[Effect; 4]>;
+
+/// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the planner for the branch's next step; [`crate::Window::trajectory`] is its prefix.

@@ -7,7 +7,7 @@ use spechop_types::{BranchId, LookupId, SubQuestion};
 use crate::branch::{Base, Branch, Granted};
 use crate::lookup::{Guessing, Lookup};
 use crate::window::Window;
-use crate::{Effect, WeighedGuess, laws};
+use crate::{Effect, Effects, WeighedGuess, laws};
 
 /// Something that a branch could be built upon.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Window {
     ///
     /// Those that do not wait are there when a place becomes free. That is what the paper's bound on k
     /// counts with, (1 + β) / (α + β).
-    pub(crate) fn extend(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn extend(&mut self, effects: &mut Effects) {
         // A verdict comes at once, and may abort the very branch that would be built upon.
         if self.verifying.is_some() {
             return;
@@ -104,7 +104,7 @@ impl Window {
 
     /// A guess has become likely enough to be built upon: what was planned without it goes. Its look-ups
     /// are salvaged if they are asked again.
-    fn leave_open_no_more(&mut self, parent: BranchId, effects: &mut Vec<Effect>) {
+    fn leave_open_no_more(&mut self, parent: BranchId, effects: &mut Effects) {
         self.offers
             .retain(|offer| offer.base.parent != parent || !offer.base.granted.is_open());
         self.abort_where(|b| b.is_child_of(parent) && b.stands_open(), effects);
@@ -125,7 +125,7 @@ impl Window {
         id: LookupId,
         guesses: Vec<WeighedGuess>,
         more: bool,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) {
         let most = self.limits().policy.guesses_max.get();
         let Some(lookup) = self.find_mut(id) else {
@@ -158,7 +158,7 @@ impl Window {
         &mut self,
         user: BranchId,
         lookup: LookupId,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) {
         if self.observation(lookup).is_some() {
             self.drop_needless_guess(lookup, effects);

@@ -11,7 +11,7 @@
 //! ```text
 //!            ┌───────────── Event: this happened ──────────────┐
 //!            ▼                                                 │
-//!   Window::apply ── Vec<Effect>: do this, in this order ──▶ driver: launch, compare, stop, wait
+//!   Window::apply ── Effects: do this, in this order ──▶ driver: launch, compare, stop, wait
 //! ```
 //!
 //! A right guess, with k = 2. On the left is the event (`w0`: branch 0 wrote, `g0`: look-up 0 was
@@ -75,7 +75,7 @@ mod weigh;
 mod width;
 mod window;
 
-pub use event::{Effect, Event, Stop, WeighedGuess};
+pub use event::{Effect, Effects, Event, Stop, WeighedGuess};
 pub use extend::OPEN_ANSWER;
 pub use limits::{Limits, Policy};
 pub use weigh::{Hidden, ReliabilityCurve, Weighing};

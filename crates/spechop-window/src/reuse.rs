@@ -5,11 +5,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use spechop_types::{BranchId, Chance, LookupId, Observation, Stage, SubQuestion};
 
-use crate::Effect;
 use crate::branch::{Branch, Granted, Launched};
 use crate::extend::Offer;
 use crate::lookup::{Guessing, Lookup, Target};
 use crate::window::{Window, launched, place};
+use crate::{Effect, Effects};
 
 impl Window {
     pub(crate) fn find(&self, id: LookupId) -> Option<&Lookup> {
@@ -30,7 +30,7 @@ impl Window {
         &mut self,
         at: usize,
         asked: &SubQuestion,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) -> LookupId {
         let branch = self.branches[at].id;
         let guesses = self.guesses_at_once();
@@ -63,7 +63,7 @@ impl Window {
         asked: SubQuestion,
         user: Option<usize>,
         draft: Option<(BranchId, Chance)>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) -> LookupId {
         let lookup = LookupId(self.next_lookup);
         self.next_lookup += 1;
@@ -95,7 +95,7 @@ impl Window {
         &mut self,
         id: LookupId,
         observation: Arc<Observation>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) {
         let Some(lookup) = self.find_mut(id) else {
             return;
@@ -113,7 +113,7 @@ impl Window {
     }
 
     /// A guess, running or waiting for room, is not needed any more if its look-up is beyond guesses (law 5).
-    pub(crate) fn drop_needless_guess(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+    pub(crate) fn drop_needless_guess(&mut self, id: LookupId, effects: &mut Effects) {
         let is_needless = self.find(id).is_some_and(|l| self.is_beyond_guesses(l));
         if is_needless
             && let Some(lookup) = self.find_mut(id)
@@ -126,7 +126,7 @@ impl Window {
     /// The branch's answer is observed: it is left open no more. Where branches are built on observations,
     /// no more is built on guesses of it, and if nothing has been, the next branch can be built on the
     /// observation.
-    pub(crate) fn offer_observation(&mut self, user: BranchId, effects: &mut Vec<Effect>) {
+    pub(crate) fn offer_observation(&mut self, user: BranchId, effects: &mut Effects) {
         let goes_on_guessing = !self.limits().policy.build_on_observations;
         self.offers.retain(|Offer { base, .. }| {
             base.parent != user || (goes_on_guessing && !base.granted.is_open())
@@ -147,7 +147,7 @@ impl Window {
         }
     }
 
-    pub(crate) fn call_failed(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+    pub(crate) fn call_failed(&mut self, id: LookupId, effects: &mut Effects) {
         let head = self.branches.front().map(|head| head.id);
         let Some(lookup) = self.find_mut(id) else {
             return;
@@ -165,7 +165,7 @@ impl Window {
         self.settle(effects);
     }
 
-    pub(crate) fn expired(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+    pub(crate) fn expired(&mut self, id: LookupId, effects: &mut Effects) {
         let runs = |l: &Lookup| l.is_orphan() && matches!(l.target, Target::Running(_));
         if self.find(id).is_some_and(runs) {
             self.drop_lookup(id, effects);
@@ -184,11 +184,7 @@ impl Window {
 
     /// Aborts the branches for which `is_root` holds and all that stand on them. A look-up that no
     /// living branch needs becomes an orphan.
-    pub(crate) fn abort_where(
-        &mut self,
-        is_root: impl Fn(&Branch) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn abort_where(&mut self, is_root: impl Fn(&Branch) -> bool, effects: &mut Effects) {
         let mut gone: SmallVec<[(BranchId, Option<LookupId>); 8]> = SmallVec::new();
         let is_gone = |gone: &[(BranchId, _)], id: BranchId| {
             gone.binary_search_by_key(&id, |(gone, _)| *gone).is_ok()
@@ -218,7 +214,7 @@ impl Window {
         }
     }
 
-    fn release(&mut self, branch: BranchId, id: LookupId, effects: &mut Vec<Effect>) {
+    fn release(&mut self, branch: BranchId, id: LookupId, effects: &mut Effects) {
         let most = self.limits().policy.orphans_max;
         let orphaned = self.orphaned;
         let Some(lookup) = self.find_mut(id) else {
@@ -252,7 +248,7 @@ impl Window {
         }
     }
 
-    fn drop_lookup(&mut self, id: LookupId, effects: &mut Vec<Effect>) {
+    fn drop_lookup(&mut self, id: LookupId, effects: &mut Effects) {
         self.forget(id);
         effects.push(Effect::Drop { lookup: id });
     }
@@ -264,7 +260,7 @@ impl Window {
     }
 
     /// Ends everything: no branch and no look-up is left.
-    pub(crate) fn abort_all(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn abort_all(&mut self, effects: &mut Effects) {
         effects.extend(
             self.branches
                 .drain(..)
@@ -277,7 +273,7 @@ impl Window {
     }
 
     /// Drops every look-up: the answer needs none of them any more.
-    pub(crate) fn drop_all(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn drop_all(&mut self, effects: &mut Effects) {
         effects.extend(
             self.lookups
                 .drain(..)

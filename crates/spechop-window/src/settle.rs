@@ -7,7 +7,7 @@ use spechop_types::{BranchId, CommitKind, Hop, Observation, Stage};
 use crate::branch::{Branch, Granted, Launched, Segment};
 use crate::lookup::Target;
 use crate::window::Window;
-use crate::{Effect, Stop};
+use crate::{Effect, Effects, Stop};
 
 /// What the head's state asks for.
 enum Turn {
@@ -28,7 +28,7 @@ enum Turn {
 
 impl Window {
     /// Follows the head as far as it goes, then extends the window.
-    pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn settle(&mut self, effects: &mut Effects) {
         while let Some(head) = self.branches.front().map(|head| head.id) {
             match self.turn() {
                 Turn::Wait => break,
@@ -96,7 +96,7 @@ impl Window {
         }
     }
 
-    pub(crate) fn verified(&mut self, id: BranchId, accepted: bool, effects: &mut Vec<Effect>) {
+    pub(crate) fn verified(&mut self, id: BranchId, accepted: bool, effects: &mut Effects) {
         if self.verifying != Some(id) {
             return;
         }
@@ -129,7 +129,7 @@ impl Window {
     }
 
     /// Everything but the committed hops goes; a new head writes the answer.
-    pub(crate) fn finish_now(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn finish_now(&mut self, effects: &mut Effects) {
         let Some(head) = self.branches.front() else {
             return;
         };
@@ -140,12 +140,12 @@ impl Window {
         self.push_head(Some(Stop::Budget), effects);
     }
 
-    pub(crate) fn fail(&mut self, id: BranchId, stage: Stage, effects: &mut Vec<Effect>) {
+    pub(crate) fn fail(&mut self, id: BranchId, stage: Stage, effects: &mut Effects) {
         self.abort_all(effects);
         effects.push(Effect::Fail { branch: id, stage });
     }
 
-    fn answer(&mut self, id: BranchId, answer: Arc<str>, effects: &mut Vec<Effect>) {
+    fn answer(&mut self, id: BranchId, answer: Arc<str>, effects: &mut Effects) {
         self.stopped = self.branches.front().and_then(|head| head.stop);
         // An answer is a leaf: only orphans are left beside it.
         self.branches.clear();
@@ -160,7 +160,7 @@ impl Window {
         answer: Arc<str>,
         guess: Option<Arc<str>>,
         observation: Arc<Observation>,
-        effects: &mut Vec<Effect>,
+        effects: &mut Effects,
     ) {
         let Some(head) = self.branches.pop_front() else {
             return;
@@ -199,7 +199,7 @@ impl Window {
         }
     }
 
-    fn retry(&mut self, stage: Stage, effects: &mut Vec<Effect>) {
+    fn retry(&mut self, stage: Stage, effects: &mut Effects) {
         let Some(head) = self.branches.front_mut() else {
             return;
         };

@@ -10,7 +10,7 @@ use spechop_types::{BranchId, Chance, Hop, LookupId, Observation, Stage, Step, S
 use crate::branch::{Base, Branch, Granted, Launched, Segment};
 use crate::extend::Offer;
 use crate::lookup::Lookup;
-use crate::{Effect, Event, Limits, Stop, WeighedGuess, Width, laws};
+use crate::{Effect, Effects, Event, Limits, Stop, WeighedGuess, Width, laws};
 
 /// The window of one question.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Window {
 
 impl Window {
     /// A window with its first branch, and the effect that sets it to work.
-    pub fn open(limits: Limits) -> (Self, Vec<Effect>) {
+    pub fn open(limits: Limits) -> (Self, Effects) {
         // Allocated once for the whole question, unless the question is unusually wide or long.
         let wide = limits.width.get().map_or(8, |k| k.get().min(8));
         // The standard agent has a branch, and rolls nothing back that could leave a look-up behind.
@@ -64,14 +64,14 @@ impl Window {
             next_lookup: 0,
             orphaned: 0,
         };
-        let mut effects = Vec::with_capacity(1);
+        let mut effects = Effects::new();
         window.push_head(None, &mut effects);
         (window, effects)
     }
 
     /// Folds one event into the window and says what must now be done, in order.
-    pub fn apply(&mut self, event: Event) -> Vec<Effect> {
-        let mut effects = Vec::new();
+    pub fn apply(&mut self, event: Event) -> Effects {
+        let mut effects = Effects::new();
         match event {
             Event::Wrote { branch, step } => self.wrote(branch, step, &mut effects),
             Event::WriteFailed { branch } => self.write_failed(branch, &mut effects),
@@ -258,7 +258,7 @@ impl Window {
         })
     }
 
-    fn wrote(&mut self, id: BranchId, step: Step, effects: &mut Vec<Effect>) {
+    fn wrote(&mut self, id: BranchId, step: Step, effects: &mut Effects) {
         let Some(at) = self.position(id) else { return };
         let branch = &self.branches[at];
         if !matches!(branch.segment, Segment::Writing(_)) {
@@ -304,7 +304,7 @@ impl Window {
         }
     }
 
-    fn write_failed(&mut self, id: BranchId, effects: &mut Vec<Effect>) {
+    fn write_failed(&mut self, id: BranchId, effects: &mut Effects) {
         let Some(at) = self.position(id) else { return };
         match self.branches[at].segment {
             Segment::Writing(Launched::Authoritative) if at == 0 => {
@@ -321,14 +321,14 @@ impl Window {
 
     /// Adds the first branch of an empty window, which stands on the committed hops. Without a reason
     /// why it must answer, its prefix may give one.
-    pub(crate) fn push_head(&mut self, stop: Option<Stop>, effects: &mut Vec<Effect>) {
+    pub(crate) fn push_head(&mut self, stop: Option<Stop>, effects: &mut Effects) {
         let stop = stop.or_else(|| self.stop_after(None));
         self.round_from = self.committed.len();
         self.push(None, self.round_from, stop, effects);
     }
 
     /// Adds a branch that stands on another one.
-    pub(crate) fn push_child(&mut self, base: Base, effects: &mut Vec<Effect>) {
+    pub(crate) fn push_child(&mut self, base: Base, effects: &mut Effects) {
         let Some(parent) = self.branch(base.parent) else {
             return;
         };
@@ -341,13 +341,7 @@ impl Window {
         self.push(Some(base), hop, stop, effects);
     }
 
-    fn push(
-        &mut self,
-        base: Option<Base>,
-        hop: usize,
-        stop: Option<Stop>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn push(&mut self, base: Option<Base>, hop: usize, stop: Option<Stop>, effects: &mut Effects) {
         let id = BranchId(self.next_branch);
         self.next_branch += 1;
         self.branches.push_back(Branch {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use spechop_ports::{DraftRequest, Guess, KnownHop, PlanRequest};
 use spechop_types::{BranchId, Chance, Draft, LookupId, Observation, Refusal, Stage, SubQuestion};
-use spechop_window::{Effect, Event};
+use spechop_window::{Effects, Event};
 
 use super::Run;
 use crate::notes::BranchNotes;
@@ -42,16 +42,16 @@ impl Run<'_> {
 
     /// The window hears what the branch may be about to write. For the look-ups that are then still allowed,
     /// somebody writes drafts, if there is somebody who does.
-    pub(super) fn draft(&mut self, branch: BranchId) -> Vec<Effect> {
+    pub(super) fn draft(&mut self, branch: BranchId) -> Effects {
         let Some(notes) = self.branches.get_mut(branch) else {
-            return Vec::new();
+            return Effects::new();
         };
         let drafts = std::mem::take(&mut notes.drafts);
         if drafts.len() < self.settings.policy.drafts_max {
             self.write_drafts(branch);
         }
         if drafts.is_empty() {
-            return Vec::new();
+            return Effects::new();
         }
         self.apply(Event::Drafted { branch, drafts })
     }

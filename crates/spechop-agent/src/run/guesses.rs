@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use spechop_ports::{Guess, GuessRequest, Speculator};
 use spechop_types::{LookupId, Refusal, Stage};
-use spechop_window::{Effect, Event};
-use tokio::sync::mpsc::unbounded_channel;
+use spechop_window::{Effects, Event};
 
 use super::Run;
-use crate::stages::{self, Work};
+use crate::stages::{self, Early, Work};
 use crate::{Cost, TraceKind};
 
 impl Run<'_> {
-    pub(super) fn guess(&mut self, lookup: LookupId) -> Vec<Effect> {
+    pub(super) fn guess(&mut self, lookup: LookupId) -> Effects {
         let ports = self.ports;
         let asked = self.window.asked(lookup).cloned();
         let (Some(sub_question), Some((branch, depth))) = (asked, self.asker_or_writer(lookup))
         else {
-            return Vec::new();
+            return Effects::new();
         };
         let nothing = Event::Guessed {
             lookup,
@@ -41,13 +40,14 @@ impl Run<'_> {
         let speculator: &dyn Speculator = speculator.as_ref();
         self.note(lookup, branch);
         // A guess is never needed: it stands one step further out than its branch.
-        let (tell, early) = unbounded_channel();
+        let early = Early::default();
+        let tell = early.clone();
         let work = Work::Speculation(lookup);
         self.launch(branch, depth + 1, work, |call| {
             stages::speculation(speculator, call, request, tell)
         });
         self.running.listen(work, early);
-        Vec::new()
+        Effects::new()
     }
 
     /// A stage that still runs has guesses already.

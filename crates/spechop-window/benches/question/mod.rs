@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use spechop_types::{Chance, LookupId, Observation, Step, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Policy, WeighedGuess, Width, Window};
+use spechop_window::{Effect, Effects, Event, Limits, Policy, WeighedGuess, Width, Window};
 
 /// How likely every guess is said to be: two of them are, three are not.
 const LIKELY: f64 = 0.67;
@@ -29,7 +29,7 @@ pub(crate) fn question(
     asked: &[SubQuestion],
     right: &Arc<Observation>,
     wrong: &Arc<str>,
-    mut apply: impl FnMut(&mut Window, Event) -> Vec<Effect>,
+    mut apply: impl FnMut(&mut Window, Event) -> Effects,
 ) -> u64 {
     let limits = Limits {
         width: 8.try_into().map_or(Width::UNBOUNDED, Width::bounded),

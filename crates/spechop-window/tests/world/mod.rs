@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use spechop_types::{BranchId, Chance, LookupId, SubQuestion};
-use spechop_window::{Effect, Event, Limits, Policy, Weighing, Width, Window, laws};
+use spechop_window::{Effect, Effects, Event, Limits, Policy, Weighing, Width, Window, laws};
 
 pub(crate) use nature::{Known, Outcome, World, oracle};
 
@@ -213,8 +213,8 @@ impl Schedule {
         );
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>) {
-        let mut pending = VecDeque::from(effects);
+    fn carry_out(&mut self, effects: Effects) {
+        let mut pending = VecDeque::from_iter(effects);
         while let Some(effect) = pending.pop_front() {
             match effect {
                 Effect::Write {
