@@ -34,6 +34,8 @@ pub(crate) struct Ledger {
 pub(crate) struct Taken {
     /// Of one that was aborted or failed: all that is known.
     pub(crate) tokens: Tokens,
+    /// Of these, what turns took that it lost: it was taken up again, and they have brought nothing.
+    pub(crate) lost: Tokens,
     /// From launch to end.
     pub(crate) time: Duration,
     pub(crate) activities: Activities,
@@ -114,7 +116,7 @@ impl Ledger {
         calls.cost_wasted.money = calls.cost_wasted.money.plus(fee);
     }
 
-    /// A call has ended, well or badly.
+    /// A call has ended, well or badly. Says what its last turn cost.
     pub(crate) fn settle(&mut self, stage: Stage, taken: Taken) -> Cost {
         let cost = self.charge(stage, taken);
         let dearest = &mut self.dearest[stage];
@@ -136,7 +138,7 @@ impl Ledger {
         self.with_fee(stage, cost)
     }
 
-    /// Counts what a call took beyond the fee, which was counted at its start.
+    /// Counts what a call took beyond the fee, which was counted at its start. Says what its last turn took.
     fn charge(&mut self, stage: Stage, taken: Taken) -> Cost {
         let cost = Cost {
             tokens: taken.tokens,
@@ -147,7 +149,13 @@ impl Ledger {
         let calls = &mut self.calls[stage];
         calls.cost.add(&cost);
         calls.cost_wasted.add(&cost);
-        cost
+        let tokens = taken.tokens.without(taken.lost);
+        let money = self.prices.of(stage).of(tokens);
+        Cost {
+            tokens,
+            money,
+            ..cost
+        }
     }
 
     fn with_fee(&self, stage: Stage, cost: Cost) -> Cost {
@@ -236,7 +244,7 @@ impl Ledger {
     }
 
     /// Whether anything is limited that has to be added up first.
-    fn is_priced(&self) -> bool {
+    pub(crate) fn is_priced(&self) -> bool {
         self.budget.tokens.is_some() || self.budget.money.is_some()
     }
 
@@ -404,6 +412,34 @@ mod tests {
         let tokens = |cost: Cost| cost.tokens.total();
         assert_eq!(tokens(segments.cost), tokens(before.cost) + 8);
         assert_eq!(tokens(segments.cost_wasted), tokens(before.cost_wasted) + 8);
+    }
+
+    /// A call that was taken up again: what its first turn took is paid, and is nobody's.
+    #[test]
+    fn what_lost_turns_took_is_wasted_and_says_nothing_of_the_next_call() {
+        let mut ledger = ledger();
+        let lost = Tokens {
+            prompt: 20,
+            completion: 4,
+        };
+        let paid = Paid(vec![(
+            Stage::Segment,
+            ledger.settle(
+                Stage::Segment,
+                Taken {
+                    lost,
+                    ..taken(Tokens {
+                        prompt: 40,
+                        completion: 14,
+                    })
+                },
+            ),
+        )]);
+        let segments = |ledger: &Ledger| ledger.usage(Open::default()).segments;
+        assert_eq!(segments(&ledger).cost.tokens.total(), 30 + 54);
+        assert_eq!(ledger.dearest[Stage::Segment].tokens, 30);
+        ledger.use_up(Stage::Segment, &paid);
+        assert_eq!(segments(&ledger).cost_wasted.tokens.total(), 30 + 24);
     }
 
     #[test]

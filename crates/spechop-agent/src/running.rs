@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use spechop_ports::{Call, Guess, Lane, PortError, Progress};
 use spechop_types::{Activities, LookupId, ProviderChange, Refusal};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::journal::{Begun, CallEnd};
 use crate::ledger::{Open, Taken};
 use crate::settings::Finish;
-use crate::stages::{Outcome, StageFuture, Work};
+use crate::stages::{Early, Outcome, StageFuture, Work};
 
 /// Everything that a question waits for. Dropping it drops every stage.
 pub(crate) struct Running<'a> {
@@ -47,7 +46,7 @@ struct Launched<'a> {
     limit: Duration,
     stage: StageFuture<'a>,
     /// Guesses that it tells before its end.
-    early: Option<UnboundedReceiver<Guess>>,
+    early: Option<Early>,
     /// What is to be noted of it at its end, if anything is.
     begun: Option<Begun>,
 }
@@ -58,7 +57,9 @@ pub(crate) struct Dropped {
     /// By then.
     pub(crate) taken: Taken,
     pub(crate) changes: Vec<ProviderChange>,
-    /// It waited for its first turn to the end, and the answer did not need it: what it had no turn for.
+    /// It was in line for another turn: what it has told is all that it took.
+    pub(crate) was_in_line: bool,
+    /// It waited for a turn to the end, and the answer did not need it: what it had none for.
     pub(crate) waited_in_vain: Option<Refusal>,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Running<'a> {
     }
 
     /// Listens for guesses that a stage tells before its end.
-    pub(crate) fn listen(&mut self, work: Work, early: UnboundedReceiver<Guess>) {
+    pub(crate) fn listen(&mut self, work: Work, early: Early) {
         if let Some(launched) = self.stages.iter_mut().find(|l| l.work == work) {
             launched.early = Some(early);
         }
@@ -283,6 +284,7 @@ impl<'a> Running<'a> {
                 taken,
                 changes,
                 waited_in_vain,
+                ..
             } = self.remove(at).stop(now);
             let what = format!("the {} stage", work.stage());
             let outcome = Err(match waited_in_vain {
@@ -325,11 +327,8 @@ fn waits_for_first_turn(call: &Call) -> bool {
 
 impl Launched<'_> {
     /// What it has told since the last time.
-    fn told(&mut self) -> Vec<Guess> {
-        let early = self.early.as_mut();
-        early.map_or_else(Vec::new, |early| {
-            std::iter::from_fn(|| early.try_recv().ok()).collect()
-        })
+    fn told(&self) -> Vec<Guess> {
+        self.early.as_ref().map_or_else(Vec::new, Early::take)
     }
 
     fn stop(self, now: Instant) -> Dropped {
@@ -343,17 +342,23 @@ impl Launched<'_> {
             ..
         } = self;
         // Asked while it still waits.
-        let lacks = call.lacks();
+        let (lacks, was_in_line) = (call.lacks(), call.is_back_in_line());
         // Whoever gives the turns may note on the call how far it came, and what it tells in its last
         // moment counts, too.
         drop(stage);
         let taken = Taken {
             tokens: call.spent(),
+            lost: call.lost(),
             time: now - at,
             activities: call.activities(),
             never_began: call.progress() == Progress::Queued,
         };
-        let waited_in_vain = waits_for_first_turn(&call).then_some(lacks);
+        let waited_in_vain = if waits_for_first_turn(&call) {
+            Some(lacks)
+        } else {
+            let is_ahead = call.lane() == Lane::Speculative;
+            (is_ahead && was_in_line).then_some(Refusal::Preempted)
+        };
         if let Some(begun) = begun {
             let end = match waited_in_vain {
                 Some(why) => CallEnd::Refused(why),
@@ -366,6 +371,7 @@ impl Launched<'_> {
             work,
             taken,
             changes: call.provider_changes(),
+            was_in_line,
             waited_in_vain,
         }
     }
@@ -383,6 +389,7 @@ impl Launched<'_> {
     ) -> News {
         let taken = Taken {
             tokens: self.call.spent(),
+            lost: self.call.lost(),
             time: now - self.at,
             activities,
             never_began: false,

@@ -6,21 +6,29 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spechop_agent::{Agent, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Usage};
+use spechop_agent::{
+    Agent, Bill, Calls, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Usage,
+};
 use spechop_ports::{Planner, Reader, Speculator, Wishes};
-use spechop_sched::{Backend, Eligibility, Grade, Limits, Rule, Scheduled, ScheduledRetriever};
+use spechop_sched::{
+    Backend, Cores, Demand, Eligibility, Grade, Limits, Millicores, Rule, Scheduled,
+    ScheduledRetriever,
+};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Chance, Refusal, Stage};
 
 use crate::asking::{question, settings, steady, trajectory};
 
-fn backend(capacity: usize, speculative_max: usize) -> Backend {
-    let limits = Limits {
+fn limits(capacity: usize, speculative_max: usize) -> Limits {
+    Limits {
         capacity: NonZeroUsize::new(capacity).unwrap(),
         rate: None,
         speculative_max,
-    };
-    Backend::new("a backend", limits)
+    }
+}
+
+fn backend(capacity: usize, speculative_max: usize) -> Backend {
+    Backend::new("a backend", limits(capacity, speculative_max))
 }
 
 fn rule(grade: Grade) -> Rule {
@@ -266,6 +274,51 @@ async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
             assert_eq!(has_come, places > 0 && grade == Grade::Full);
         }
     }
+}
+
+/// It had its turn for a while, and then somebody else needed the core until after the look-up.
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_is_in_line_again_is_not_taken_for_a_slow_one() {
+    let script = steady(&[true]);
+    let cores = Cores::new(Millicores::ONE);
+    let demand = Demand {
+        each: Millicores::ONE,
+        alone: Millicores::ONE,
+        guess: Millicores::ONE,
+        at_once: 1,
+        yields: true,
+    };
+    let on_cores = |name| Backend::on(&cores, demand, name, limits(8, 8));
+    let (guesses, others) = (on_cores("guesses"), on_cores("others"));
+    let guesser =
+        Scheduled::<dyn Speculator>::new(Arc::new(script.clone()), &guesses, rule(Grade::Full));
+    let mut ports = ports(&script, &backend(64, 64), rule(Grade::Full));
+    ports.speculator = Some(Arc::new(guesser));
+    let other = async {
+        // The segment takes 100 ms, and the guess 50.
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(())
+        };
+        let needed = spechop_ports::Call::authoritative();
+        others.run(&needed, 1.0, work).await
+    };
+    let asked = settings(3);
+    let ((report, events), other) = futures::join!(ask(ports, &asked), other);
+    assert!(other.is_ok());
+    let hop = &report.hops[0];
+    assert!(hop.guess_refused && hop.times.speculation.is_none());
+    check(
+        &report,
+        &events,
+        &[(Stage::Speculation, Refusal::Preempted)],
+    );
+    let Calls {
+        started, wasted, ..
+    } = report.usage.speculations;
+    assert_eq!((started, wasted), (1, 1), "it ran for a while");
+    assert_eq!(report.tokens_lost, 0, "nothing of it is still under way");
 }
 
 /// Not even if the answer needs it: the index is busy with something else until the question ends.

@@ -1,9 +1,10 @@
 //! The circumstances of a call: is it needed, or might it be? And for whom?
 
+mod again;
 mod life;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ use crate::Urgency;
 use crate::clock::{Clock, Doing};
 use crate::meter::Meter;
 
+pub use self::again::BackInLine;
 pub use self::life::{BranchFate, Life, WeakLife};
 
 /// Who needs the result.
@@ -79,6 +81,7 @@ pub struct Call {
     shared: Arc<Shared>,
     chance: Chance,
     wishes: Wishes,
+    has_one_turn: bool,
     /// The span of a trace that it is.
     trace: Option<Arc<TraceContext>>,
     life: Option<Life>,
@@ -88,6 +91,8 @@ pub struct Call {
 struct Shared {
     authoritative: AtomicBool,
     progress: AtomicU8,
+    /// How many of it and of its parts have lost a turn and are in line for another one.
+    back_in_line: AtomicU32,
     was_kept: AtomicBool,
     tenant: Tenant,
     seat: Mutex<Option<Weak<dyn Seat>>>,
@@ -106,6 +111,7 @@ impl Shared {
         Self {
             authoritative: AtomicBool::new(lane == Lane::Authoritative),
             progress: AtomicU8::new(Progress::New as u8),
+            back_in_line: AtomicU32::new(0),
             was_kept: AtomicBool::new(false),
             tenant,
             seat: Mutex::new(None),
@@ -146,6 +152,7 @@ impl Call {
             shared: Arc::new(Shared::new(tenant, lane, None)),
             chance,
             wishes: Wishes::default(),
+            has_one_turn: false,
             trace: None,
             life: None,
             fate: None,
@@ -156,6 +163,21 @@ impl Call {
     #[must_use]
     pub fn with(self, wishes: Wishes) -> Self {
         Self { wishes, ..self }
+    }
+
+    /// The same call, which is not taken up again if it loses its turn: its caller counts what each turn may
+    /// cost, or has others to turn to.
+    #[must_use]
+    pub fn with_one_turn(self) -> Self {
+        Self {
+            has_one_turn: true,
+            ..self
+        }
+    }
+
+    /// Whether it is not taken up again if it loses its turn.
+    pub fn has_one_turn(&self) -> bool {
+        self.has_one_turn
     }
 
     /// The same call as this span of a trace.
@@ -195,6 +217,7 @@ impl Call {
             shared: Arc::new(shared),
             chance: self.chance,
             wishes: self.wishes,
+            has_one_turn: self.has_one_turn,
             trace: self.trace.clone(),
             life: self.life.clone(),
             // Others may need it when the branch does not.
@@ -212,6 +235,7 @@ impl Call {
             shared: Arc::new(shared),
             chance: self.chance,
             wishes: self.wishes,
+            has_one_turn: self.has_one_turn,
             trace: self.trace.clone(),
             life: self.life.clone(),
             fate: self.fate.clone(),

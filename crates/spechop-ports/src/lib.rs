@@ -42,7 +42,7 @@ mod urgency;
 mod vitals;
 
 pub use address::{base_url, named};
-pub use call::{BranchFate, Call, Lane, Life, Progress, Seat, WeakLife, Wishes};
+pub use call::{BackInLine, BranchFate, Call, Lane, Life, Progress, Seat, WeakLife, Wishes};
 pub use cells::{SharedCells, Swapped};
 pub use chaos::{Chaotic, Faults};
 pub use clock::Doing;

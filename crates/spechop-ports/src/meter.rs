@@ -11,6 +11,8 @@ use crate::Call;
 pub(crate) struct Meter {
     prompt: AtomicU64,
     completion: AtomicU64,
+    /// Of these, what turns took that the call lost.
+    lost: [AtomicU64; 2],
 }
 
 /// What one generation of a call has taken. A call may need several: repairs, attempts, notes.
@@ -28,6 +30,21 @@ impl Meter {
         Tokens {
             prompt: self.prompt.load(Relaxed),
             completion: self.completion.load(Relaxed),
+        }
+    }
+
+    /// What it has taken so far was in vain.
+    pub(crate) fn lose(&self) {
+        let Tokens { prompt, completion } = self.read();
+        self.lost[0].store(prompt, Relaxed);
+        self.lost[1].store(completion, Relaxed);
+    }
+
+    pub(crate) fn lost(&self) -> Tokens {
+        let [prompt, completion] = &self.lost;
+        Tokens {
+            prompt: prompt.load(Relaxed),
+            completion: completion.load(Relaxed),
         }
     }
 

@@ -67,6 +67,7 @@ pub struct Gauges {
     pub pushed_back: u64,
     /// Places that are open to speculation.
     pub speculative_places: usize,
-    /// Speculative calls that did not run, or not to their end, by reason.
+    /// Speculative calls that did not run, or not to their end, by reason. On shared cores a call that loses a
+    /// turn goes back into line, and counts for each.
     pub refused: Refusals,
 }

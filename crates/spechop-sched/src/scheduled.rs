@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use spechop_ports::{
-    Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane, PlanRequest, Planned,
-    Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever, RewriteRequest, Rewriter,
-    Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
+    BackInLine, Call, DraftWriter, Encoded, Encoder, Guess, GuessRequest, Guessed, Lane,
+    PlanRequest, Planned, Planner, PortError, Ranked, ReadRequest, Reader, Reading, Retriever,
+    RewriteRequest, Rewriter, Rewritten, Speculator, TextKind, WeakLife, WrittenDraft,
 };
 use spechop_types::{Passage, Refusal};
 
@@ -69,7 +69,8 @@ impl<P: ?Sized> Scheduled<P> {
     /// for one: a needed call has that core for a moment, and the look-up that the guess goes ahead of may take
     /// seconds. Calls that others are paid for are made once.
     fn turns(&self, call: &Call) -> usize {
-        if call.lane() == Lane::Speculative && self.backend.is_on_cores() {
+        let may_wait = call.lane() == Lane::Speculative && !call.has_one_turn();
+        if may_wait && self.backend.is_on_cores() {
             TURNS_MAX
         } else {
             1
@@ -86,18 +87,27 @@ impl<P: ?Sized> Scheduled<P> {
     where
         F: Future<Output = Result<T, PortError>>,
     {
+        let mut waited = None;
         for _ in 1..self.turns(call) {
-            let outcome = self.run(call, work(request.clone())).await;
+            let turn = begin(waited.take(), work(request.clone()));
+            let outcome = self.run(call, turn).await;
             if !has_lost_turn(&outcome) {
                 return outcome;
             }
+            waited = Some(call.lost_turn());
         }
-        self.run(call, work(request)).await
+        self.run(call, begin(waited, work(request))).await
     }
 }
 
 fn has_lost_turn<T>(outcome: &Result<T, PortError>) -> bool {
     matches!(outcome, Err(PortError::NotSpeculated { why, .. }) if *why == Refusal::Preempted)
+}
+
+/// The work of a turn, which is begun when the turn comes: the call is in line no more.
+async fn begin<T>(waited: Option<BackInLine>, work: impl Future<Output = T>) -> T {
+    drop(waited);
+    work.await
 }
 
 /// Turns of one guess: what it may waste is bounded on a machine that is never idle for long.
@@ -156,15 +166,17 @@ impl Speculator for Scheduled<dyn Speculator> {
             has_told.store(true, Relaxed);
             early(guess);
         };
+        let mut waited = None;
         for _ in 1..self.turns(call) {
             let work = self.inner.guess_streaming(call, request.clone(), &mut tell);
-            let outcome = self.run(call, work).await;
+            let outcome = self.run(call, begin(waited.take(), work)).await;
             if has_told.load(Relaxed) || !has_lost_turn(&outcome) {
                 return outcome;
             }
+            waited = Some(call.lost_turn());
         }
         let work = self.inner.guess_streaming(call, request, &mut tell);
-        self.run(call, work).await
+        self.run(call, begin(waited, work)).await
     }
 }
 

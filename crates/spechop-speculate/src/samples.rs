@@ -49,11 +49,12 @@ impl Speculator for Samples {
         if let [only] = wanted[..] {
             return only.guess(call, request).await;
         }
-        // Each takes its turns for itself.
+        // Each takes a turn for itself. If it loses that, the others are there, and must not wait for it.
+        let own = || call.sub_call().with_one_turn();
         let part = |(at, _)| match at {
-            0 => call.sub_call(),
+            0 => own(),
             // The likeliest guess of another branch is more likely to be used than this.
-            _ => call.sub_call().of_chance(call.chance().and(Chance::EVEN)),
+            _ => own().of_chance(call.chance().and(Chance::EVEN)),
         };
         let parts: Vec<Call> = wanted.iter().enumerate().map(part).collect();
         let mut drawn: FuturesUnordered<_> = wanted

@@ -97,6 +97,15 @@ impl Tokens {
         self.prompt.saturating_add(self.completion)
     }
 
+    /// What is left without the other one's, of each kind.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self {
+            prompt: self.prompt.saturating_sub(other.prompt),
+            completion: self.completion.saturating_sub(other.completion),
+        }
+    }
+
     /// The larger number of each kind.
     #[must_use]
     pub fn max(self, other: Self) -> Self {

@@ -59,6 +59,11 @@ impl<'a> Run<'a> {
             // Another branch may take it over.
             Work::Target(_) | Work::Speculation(_) => call,
         };
+        let call = match self.ledger.is_priced() {
+            // The budget is asked before a call, and would not be before another turn of it.
+            true => call.with_one_turn(),
+            false => call,
+        };
         let call = call.traced(trace.map(|trace| match number {
             Some(number) => trace.child(number),
             None => trace.clone(),

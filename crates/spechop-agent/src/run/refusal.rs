@@ -52,7 +52,8 @@ impl Run<'_> {
             }
             // Some of it was done, and paid for.
             Refusal::Preempted | Refusal::PushedBack => {
-                self.ledger.settle(work.stage(), taken);
+                let cost = self.ledger.settle(work.stage(), taken);
+                self.pay_for_early(work, cost);
             }
         }
         self.note_refusal(work, why);
@@ -63,11 +64,12 @@ impl Run<'_> {
         let stage = dropped.work.stage();
         if dropped.taken.never_began {
             self.withdraw(dropped.work, dropped.taken.tokens);
-        } else if self.has_told_early(dropped.work) {
-            let cost = self.ledger.abort(stage, dropped.taken);
-            self.pay_for_early(dropped.work, cost);
         } else {
-            self.ledger.abort(stage, dropped.taken);
+            let cost = match dropped.was_in_line {
+                true => self.ledger.settle(stage, dropped.taken),
+                false => self.ledger.abort(stage, dropped.taken),
+            };
+            self.pay_for_early(dropped.work, cost);
         }
         if let Some(why) = dropped.waited_in_vain {
             self.note_refusal(dropped.work, why);
