@@ -126,11 +126,9 @@ impl Queue {
             if waiting.closed {
                 return None;
             }
-            for lane in [Lane::Authoritative, Lane::Speculative] {
-                let batch = waiting.take(lane);
-                if !batch.is_empty() {
-                    return Some(Turn::Search(batch));
-                }
+            let batch = waiting.take(Lane::Speculative);
+            if !batch.is_empty() {
+                return Some(Turn::Search(batch));
             }
             let woken = self.news.wait_for(&mut waiting, patience);
             if woken.timed_out() && waiting.jobs.is_empty() && !waiting.closed {
@@ -171,17 +169,23 @@ impl Waiting {
             .map(|(at, _)| at)
     }
 
-    /// Takes the next jobs of a lane, the most urgent first. The lane is asked for now, so a
-    /// promotion counts while it waits.
-    fn take(&mut self, lane: Lane) -> Vec<Job> {
+    /// Takes the next jobs, all of one lane, which is at least this one, the most urgent first. The lane is asked
+    /// for now, so a promotion counts while it waits. It is asked for once: a job that is promoted between two
+    /// looks would be in neither lane, and wait until somebody else comes.
+    fn take(&mut self, least: Lane) -> Vec<Job> {
         self.jobs.retain(|(_, job)| !job.reply.is_closed());
-        let (mut batch, mut others): (Vec<_>, Vec<_>) = mem::take(&mut self.jobs)
-            .into_iter()
-            .partition(|(_, job)| job.call.lane() == lane);
-        batch.sort_by_key(|(arrival, job)| Reverse(job.call.urgency(*arrival)));
-        others.extend(batch.split_off(batch.len().min(BATCH_MAX)));
-        self.jobs = others;
-        batch.into_iter().map(|(_, job)| job).collect()
+        let jobs = mem::take(&mut self.jobs).into_iter();
+        let mut batch: Vec<_> = jobs
+            .map(|(arrival, job)| (job.call.urgency(arrival), arrival, job))
+            .collect();
+        batch.sort_by_key(|(urgency, ..)| Reverse(*urgency));
+        let lane = batch.first().map(|(urgency, ..)| urgency.lane());
+        let lane = lane.filter(|lane| *lane >= least);
+        let of_lane = batch.iter().take(BATCH_MAX);
+        let of_lane = of_lane.take_while(|(urgency, ..)| Some(urgency.lane()) == lane);
+        let others = batch.split_off(of_lane.count());
+        self.jobs = others.into_iter().map(|(_, at, job)| (at, job)).collect();
+        batch.into_iter().map(|(.., job)| job).collect()
     }
 }
 
@@ -421,7 +425,9 @@ mod tests {
         }
         promoted.promote();
         drop(answers.remove(1));
-        assert_eq!(names(&waiting.take(Lane::Authoritative)), [2, 3]);
+        // Of one lane, whoever may come.
+        assert_eq!(names(&waiting.take(Lane::Speculative)), [2, 3]);
+        assert!(waiting.take(Lane::Authoritative).is_empty());
         assert_eq!(names(&waiting.take(Lane::Speculative)), [4, 0]);
         assert!(waiting.jobs.is_empty());
     }
