@@ -16,7 +16,7 @@ use crate::asked::{as_asked, number};
 use crate::brought::Brought;
 use crate::bundle::Bundle;
 use crate::stage::{HopTexts, Input, Output, RecordedGuess, Stage};
-use crate::{Drafted, HopKind, Injected, Question, Row, RowHop, Variant};
+use crate::{Calls, Drafted, HopKind, Injected, Question, Row, RowHop, Variant};
 use beyond::{Beyond, place};
 use tally::Tallies;
 
@@ -114,6 +114,7 @@ fn play_with(
         segments: seen.segments.less(used.segments),
         targets: seen.targets.less(used.targets),
         speculations: seen.speculations.less(used.speculations),
+        drafts: Calls::default(),
         salvaged: u32::try_from(outcome.salvaged).unwrap_or(u32::MAX),
         drafted: Drafted::default(),
         unrecorded: stages.unrecorded,

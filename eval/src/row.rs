@@ -126,6 +126,9 @@ pub struct Row {
     pub targets: Calls,
     /// Guesses.
     pub speculations: Calls,
+    /// Drafts of sub-questions that a language model was asked for. None in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "Calls::is_none")]
+    pub drafts: Calls,
     /// Look-ups that were taken over from rolled-back branches.
     pub salvaged: u32,
     /// Look-ups that were begun while their sub-question was still being written.
@@ -207,6 +210,12 @@ pub enum HopKind {
     Accepted,
     /// The guess was rejected; the observation stands.
     Rejected,
+}
+
+impl Calls {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Calls of one stage.

@@ -192,7 +192,8 @@ def main():
     parser.add_argument("bundle", nargs="+", type=Path)
     parser.add_argument("--off-form", type=Path)
     chosen = parser.parse_args()
-    sets = {bundle.name: list(answered(bundle)) for bundle in chosen.bundle}
+    # By their whole path: a recording's own folder is called "bundle", whatever it is of.
+    sets = {str(bundle): list(answered(bundle)) for bundle in chosen.bundle}
     if chosen.off_form:
         sets["off-form"] = list(answered(chosen.off_form))
     rows = [(name, *row) for name, of_set in sets.items() for row in of_set]

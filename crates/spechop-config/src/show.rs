@@ -102,8 +102,10 @@ pub fn as_toml(settings: &[Setting]) -> String {
     };
     for section in SECTIONS {
         if section.is_list() {
-            let list = value_of(LIST).and_then(|setting| setting.value.clone());
-            if let Some(list) = list {
+            let list = value_of(LIST).and_then(|setting| setting.value.as_ref());
+            // An empty one has no table of its own, and would stand in the one before it.
+            let filled = list.filter(|list| list.as_array().is_none_or(|keys| !keys.is_empty()));
+            if let Some(list) = filled.cloned() {
                 let table = Table::from_iter([(LIST.to_owned(), list)]);
                 text += &format!("\n{table}");
             }

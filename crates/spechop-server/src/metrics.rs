@@ -69,7 +69,7 @@ impl Metrics {
     pub(crate) fn new(backends: Vec<Backend>, cores: Option<Cores>) -> Self {
         let mut registry = Registry::with_prefix("spechop");
         let questions = Questions::new(&mut registry);
-        let retrievals = counter(
+        let retrievals = outcomes(
             &mut registry,
             "retrievals",
             "Requests for passages by how they ended",
@@ -123,6 +123,16 @@ impl Metrics {
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
     }
+}
+
+/// Counters by outcome, each of them there from the start: whoever sees the first failure as a new counter
+/// that stands at 1 sees no increase, and is not told.
+fn outcomes(registry: &mut Registry, name: &str, help: &str) -> Family<Ended, Counter> {
+    let family: Family<Ended, Counter> = counter(registry, name, help);
+    for outcome in Outcome::ALL {
+        let _ = family.get_or_create(&Ended { outcome });
+    }
+    family
 }
 
 fn audits(registry: &mut Registry) -> Meters {

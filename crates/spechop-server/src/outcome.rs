@@ -100,6 +100,22 @@ impl WaitEnd {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Answered,
+        Self::Cancelled,
+        Self::Invalid,
+        Self::NotOpen,
+        Self::Busy,
+        Self::TenantBusy,
+        Self::Overdrawn,
+        Self::Unread,
+        Self::ShuttingDown,
+        Self::Deadline,
+        Self::Late,
+        Self::Failed,
+    ];
+
     /// The name in metrics and logs.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

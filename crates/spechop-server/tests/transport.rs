@@ -75,6 +75,23 @@ async fn who_does_not_say_what_it_speaks_is_hung_up_on() {
     assert!(counted >= 2, "{counted}");
 }
 
+/// Of a counter that comes with its first count nobody sees the increase.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_alerts_count_is_there_from_the_start() {
+    let server = Server::start(Script::instant(1)).await;
+    let page = server.metrics().await;
+    for line in [
+        "spechop_questions_total{outcome=\"answered\"} 0",
+        "spechop_questions_total{outcome=\"failed\"} 0",
+        "spechop_questions_total{outcome=\"deadline\"} 0",
+        "spechop_questions_total{outcome=\"unread\"} 0",
+        "spechop_questions_total{outcome=\"busy\"} 0",
+        "spechop_connections_closed_total{reason=\"displaced\"} 0",
+    ] {
+        assert!(page.lines().any(|there| there == line), "{line}:\n{page}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_head_has_an_end() {
     let server = Server::configured(Script::instant(1), SOON).await;

@@ -73,6 +73,7 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         segments: Calls::default(),
         targets: Calls::default(),
         speculations: Calls::default(),
+        drafts: Calls::default(),
         salvaged: 0,
         drafted: Drafted::default(),
         unrecorded: 0,

@@ -61,6 +61,7 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         segments: calls(usage.segments),
         targets,
         speculations,
+        drafts: calls(usage.drafts),
         salvaged: usage.salvaged,
         drafted: Drafted {
             begun: usage.drafted,

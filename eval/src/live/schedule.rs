@@ -116,6 +116,7 @@ mod tests {
             segments: Calls::default(),
             targets: Calls::default(),
             speculations: Calls::default(),
+            drafts: Calls::default(),
             salvaged: 0,
             drafted: crate::Drafted::default(),
             unrecorded: 0,

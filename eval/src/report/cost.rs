@@ -170,6 +170,6 @@ fn calls(compared: &Compared<'_>, of: fn(&Row) -> Calls) -> Option<Interval> {
 
 /// Over all calls of a question.
 fn sum(row: &Row, of: fn(&Calls) -> u64) -> u64 {
-    let every = [row.segments, row.targets, row.speculations];
+    let every = [row.segments, row.targets, row.speculations, row.drafts];
     every.iter().map(of).sum()
 }

@@ -101,6 +101,7 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
         } else {
             calls(4, 1)
         },
+        drafts: Calls::default(),
         salvaged: 0,
         drafted: Drafted::default(),
         unrecorded: 0,

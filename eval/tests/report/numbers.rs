@@ -241,12 +241,29 @@ fn drafts_are_counted_where_there_are_some() {
                 foreseen: 2,
                 hidden_ms: 250.0,
             };
+            // A language model wrote some of them.
+            row.drafts = Calls {
+                started: 4,
+                wasted: 3,
+                tokens: 40,
+                wasted_tokens: 30,
+                money_micros: 8,
+                wasted_money_micros: 6,
+            };
         }
     }
     let cost = cost(&runs);
     for (column, ahead) in [("Drafted", 3.0), ("Foreseen", 2.0), ("Hidden, s", 0.25)] {
         is(cell(&cost, &["live", "k=3"], column), ahead);
         is(cell(&cost, &["live", "k=1"], column), 0.0);
+    }
+    // Calls of three stages have 100 tokens each. Only the drafts have a price.
+    for (column, sum) in [
+        ("Tokens", 340.0),
+        ("Tokens wasted", 30.0),
+        ("Money per 1,000", 0.008),
+    ] {
+        is(cell(&cost, &["live", "k=3"], column), sum);
     }
 }
 

@@ -52,7 +52,7 @@ impl Questions {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let r = registry;
         Self {
-            questions: super::counter(r, "questions", "Questions by how they ended"),
+            questions: super::outcomes(r, "questions", "Questions by how they ended"),
             handed_over: super::counter(
                 r,
                 "handed_over",

@@ -41,6 +41,33 @@ struct Reason {
     reason: &'static str,
 }
 
+impl Closed {
+    const ALL: [Self; 7] = [
+        Self::Silent,
+        Self::OtherProtocol,
+        Self::Handshake,
+        Self::Stalled,
+        Self::Displaced,
+        Self::Unfinished,
+        Self::Unread,
+    ];
+}
+
+impl Reason {
+    fn of(why: Closed) -> Self {
+        let reason = match why {
+            Closed::Silent => "silent",
+            Closed::OtherProtocol => "other_protocol",
+            Closed::Handshake => "handshake",
+            Closed::Stalled => "stalled",
+            Closed::Displaced => "displaced",
+            Closed::Unfinished => "unfinished",
+            Closed::Unread => "unread",
+        };
+        Self { reason }
+    }
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Which {
     certificate: &'static str,
@@ -84,20 +111,15 @@ impl Counts {
             counts.certificate_ends.clone(),
         );
         counts.certificates_end(Ends::default());
+        for why in Closed::ALL {
+            // A first one that is no increase would ring nowhere.
+            let _ = counts.closed.get_or_create(&Reason::of(why));
+        }
         counts
     }
 
     pub(super) fn closed(&self, why: Closed) {
-        let reason = match why {
-            Closed::Silent => "silent",
-            Closed::OtherProtocol => "other_protocol",
-            Closed::Handshake => "handshake",
-            Closed::Stalled => "stalled",
-            Closed::Displaced => "displaced",
-            Closed::Unfinished => "unfinished",
-            Closed::Unread => "unread",
-        };
-        self.closed.get_or_create(&Reason { reason }).inc();
+        self.closed.get_or_create(&Reason::of(why)).inc();
     }
 
     pub(super) fn refused(&self, reason: &'static str) {
