@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::tls::Tls;
+use crate::failure::wants_key;
 
 /// Requests of one client that may be under way at once.
 const REQUESTS_MAX: usize = 64;
@@ -80,15 +81,7 @@ impl Trouble {
     fn of(error: &StreamableHttpError<reqwest::Error>) -> Self {
         match error {
             StreamableHttpError::Client(error) if error.is_connect() => Self::NoServer,
-            StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
-                Self::Key
-            }
-            // Without a header that says which kind of key.
-            StreamableHttpError::UnexpectedServerResponse(said)
-                if said.starts_with("HTTP 401") || said.starts_with("HTTP 403") =>
-            {
-                Self::Key
-            }
+            error if wants_key(error) => Self::Key,
             _ => Self::Other,
         }
     }

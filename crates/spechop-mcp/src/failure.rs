@@ -108,15 +108,46 @@ impl Blame<'_> {
             Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) => {
                 self.malformed(&format!("it wrote a message of more than {max_size} bytes"))
             }
-            Some(
-                StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_),
-            ) => self.refused("it wants another key, or one at all (target.mcp.api_key_env)"),
+            Some(error) if wants_key(error) => self.refused(WANTS_KEY),
+            Some(error) if status_of(error).is_some_and(|code| is_final(code)) => {
+                self.refused(&said())
+            }
             Some(
                 StreamableHttpError::Deserialize(_) | StreamableHttpError::UnexpectedContentType(_),
             ) => self.malformed(&said()),
+            Some(StreamableHttpError::UnexpectedServerResponse(text))
+                if text.starts_with("could not parse JSON") =>
+            {
+                self.malformed(&said())
+            }
             _ => self.unavailable(said(), Again::Soon),
         }
     }
+}
+
+/// What to do about a server that [wants a key](wants_key).
+pub(crate) const WANTS_KEY: &str = "it wants another key, or one at all (target.mcp.api_key_env)";
+
+/// Whether the server wants a key, or another one, whether or not it says of which kind.
+pub(crate) fn wants_key(error: &StreamableHttpError<reqwest::Error>) -> bool {
+    let says_kind = matches!(
+        error,
+        StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)
+    );
+    says_kind || matches!(status_of(error), Some(401 | 403))
+}
+
+/// The status of an answer that is no message, if it is told with it.
+fn status_of(error: &StreamableHttpError<reqwest::Error>) -> Option<u16> {
+    let StreamableHttpError::UnexpectedServerResponse(said) = error else {
+        return None;
+    };
+    said.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
+}
+
+/// Whether a status says that the request is wrong, and not that the moment is.
+fn is_final(code: u16) -> bool {
+    (400..500).contains(&code) && ![408, 425, 429].contains(&code)
 }
 
 /// An error with its causes, which may be the server's words: short and on one line.

@@ -10,7 +10,9 @@ use rmcp::service::{
     ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use secrecy::ExposeSecret;
 use spechop_types::{causes, with_causes};
 use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::failure::chain;
+use crate::failure::{WANTS_KEY, chain, wants_key};
 use crate::options::{McpOptions, Server};
 use crate::process::{Fate, Pipes};
 
@@ -412,9 +414,9 @@ fn unopened(
         }
         _ => (chain(error, &options.server), None),
     };
-    let needs_key = error.is_authorization_required();
+    let needs_key = http_error(error).is_some_and(wants_key);
     let why = match needs_key {
-        true => format!("{why}; it wants another key, or one at all (target.mcp.api_key_env)"),
+        true => format!("{why}; {WANTS_KEY}"),
         false => why,
     };
     let is_http = matches!(options.server, Server::Http(_));
@@ -429,6 +431,15 @@ fn unopened(
     match may_know_another {
         true => Unopened::Refused(error_of_ours),
         false => Unopened::Broken(error_of_ours),
+    }
+}
+
+/// What the transport of HTTP says, if that is what failed.
+fn http_error(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqwest::Error>> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.downcast_ref(),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => http_error(fallback),
+        _ => None,
     }
 }
 

@@ -20,7 +20,7 @@ use spechop_types::one_line;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::options::Program;
 
@@ -72,6 +72,8 @@ pub(crate) struct Pipes {
     fate: Arc<Fate>,
     /// Reads its log until it ends.
     log: JoinSet<()>,
+    /// Nothing more is heard of it, and until then it may end by itself.
+    ends_by: Option<Instant>,
 }
 
 impl Pipes {
@@ -119,6 +121,7 @@ impl Pipes {
             group: Group::of(child),
             fate: Arc::clone(&fate),
             log,
+            ends_by: None,
         };
         Ok((pipes, fate))
     }
@@ -135,31 +138,46 @@ impl Transport<RoleClient> for Pipes {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = self.messages.receive().await;
-        if message.is_none() {
-            // Whoever hears of the end asks why.
-            self.end().await;
+        // Whoever waits here turns to something else at any moment, and then begins anew: what has ended
+        // stays so.
+        if self.ends_by.is_none()
+            && let Some(message) = self.messages.receive().await
+        {
+            return Some(message);
         }
-        message
+        // Whoever hears of the end asks why.
+        self.end().await;
+        None
     }
 
-    /// Ends the input, which asks the program to end, and ends it if it does not.
     async fn close(&mut self) -> io::Result<()> {
-        let closed = self.messages.close().await;
         self.end().await;
-        closed
+        Ok(())
     }
 }
 
 impl Pipes {
-    /// Waits for the end of the program, and brings it about if it does not come.
+    /// Ends the input, which asks the program to end, waits for that, and ends the program if it does not.
     async fn end(&mut self) {
-        if let Ok(Ok(exit)) = timeout(FAREWELL, self.group.child.wait()).await {
+        let patience = match self.fate.too_long() {
+            // It is known why, and it may write on for ever.
+            Some(_) => Duration::ZERO,
+            None => FAREWELL,
+        };
+        let by = *self
+            .ends_by
+            .get_or_insert_with(|| Instant::now() + patience);
+        let ended = async {
+            // A message that the program does not read may hold it up.
+            let _ = self.messages.close().await;
+            self.group.child.wait().await
+        };
+        if let Ok(Ok(exit)) = timeout_at(by, ended).await {
             self.fate.0.lock().exit = Some(exit);
         }
         self.group.kill();
         // What it wrote last tells why it ended.
-        let _ = timeout(FAREWELL, self.log.join_next()).await;
+        let _ = timeout_at(by + FAREWELL, self.log.join_next()).await;
     }
 }
 

@@ -26,7 +26,9 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that answers each message in its own way.
-async fn served(answer: fn(&Value) -> Response) -> HttpEndpoint {
+pub(crate) async fn served(
+    answer: impl Fn(&Value) -> Response + Clone + Send + Sync + 'static,
+) -> HttpEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let post =

@@ -1,4 +1,5 @@
 //! The client of MCP servers, against servers that are scripted.
 
 mod bridge;
+mod over_http;
 mod scripted;

@@ -254,6 +254,20 @@ async fn what_is_no_result_is_said() {
     }
     assert!(script.starts() >= 2, "the connection was opened again");
 
+    // Others that come and go meanwhile do not put off the end of the connection.
+    let tool = script.open().await;
+    let comings = async {
+        loop {
+            let _ = tokio::time::timeout(Duration::from_millis(100), ask(&tool)).await;
+        }
+    };
+    let error = tokio::select! {
+        biased;
+        found = ask(&tool) => found.unwrap_err(),
+        () = comings => unreachable!(),
+    };
+    assert!(matches!(error, PortError::Malformed { .. }), "{error}");
+
     let fails = Script::new("fails").open().await;
     let error = said(&ask(&fails).await.unwrap_err());
     assert!(error.contains("the index is being built"), "{error}");
