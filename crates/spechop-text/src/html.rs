@@ -53,6 +53,37 @@ const WHOLE: &[&str] = &["article", "body", "html", "main"];
 const CONTAINERS: &[&str] = &[
     "article", "aside", "body", "div", "header", "html", "main", "ruby", "section", "table", "ul",
 ];
+/// Elements with items of their own.
+const LISTS: &[&str] = &["dl", "menu", "ol"];
+/// Elements that a paragraph ends before, headings aside.
+const AFTER_P: &[&str] = &[
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "details",
+    "dialog",
+    "div",
+    "dl",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hgroup",
+    "hr",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "search",
+    "section",
+    "table",
+    "ul",
+];
 /// Open elements that are kept track of inside an unseen one. Deeper ones may end it too early.
 const UNSEEN_DEPTH_MAX: usize = 256;
 
@@ -143,6 +174,9 @@ impl TokenSink for Page {
 impl State {
     fn start(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name = &*tag.name;
+        if self.ends_unsaid(name) {
+            self.unseen.clear();
+        }
         let seen = self.unseen.is_empty();
         let closed = tag.self_closing || VOID.contains(&name);
         if seen && !closed && name == "title" {
@@ -240,6 +274,15 @@ impl State {
         }
     }
 
+    /// Whether the unseen element ends before this one, although no end tag says so.
+    fn ends_unsaid(&self, next: &str) -> bool {
+        let Some((first, inside)) = self.unseen.split_first() else {
+            return false;
+        };
+        let holds = |open: &String| CONTAINERS.contains(&&**open) || LISTS.contains(&&**open);
+        is_ended_by(first, next) && !inside.iter().any(holds)
+    }
+
     fn enter_unseen(&mut self, name: &str) {
         if self.unseen.is_empty() && !INLINE.contains(&name) {
             self.end_block_before_element();
@@ -261,6 +304,17 @@ impl State {
         } else {
             self.end_block();
         }
+    }
+}
+
+/// Whether the end tag of an element may be left out before the next one (HTML standard, 13.1.2.4).
+fn is_ended_by(open: &str, next: &str) -> bool {
+    match open {
+        "li" | "tr" => next == open,
+        "dt" | "dd" => matches!(next, "dt" | "dd"),
+        "td" | "th" => matches!(next, "td" | "th" | "tr"),
+        "p" => AFTER_P.contains(&next) || is_named_heading(next),
+        _ => false,
     }
 }
 

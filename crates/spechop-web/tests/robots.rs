@@ -127,6 +127,38 @@ async fn a_site_may_mean_us_by_name() {
 }
 
 #[tokio::test]
+async fn a_path_has_one_spelling() {
+    let site = of(
+        "User-agent: *\nDisallow: /private\nDisallow: /caf%c3%a9\nDisallow: /%7Eana\nDisallow: /a%2fb\n\
+         Disallow: /100%\n",
+    );
+    let reader = polite(&[&site]);
+    for (path, excluded) in [
+        ("/%70rivate/x", true),
+        ("/caf%C3%A9", true),
+        ("/~ana/", true),
+        ("/a%2Fb", true),
+        // Another path.
+        ("/a/b", false),
+        ("/100%zz", true),
+        ("/public%", false),
+    ] {
+        let refusal = refusal(&reader, &site, path).await;
+        assert_eq!(refusal.as_deref(), excluded.then_some(EXCLUDED), "{path}");
+    }
+}
+
+/// Many sites have none, and send their usual page instead.
+#[tokio::test]
+async fn a_page_in_place_of_a_file_excludes_nothing() {
+    let site = site(|answer| {
+        let prices = "<script>$(this)</script><li>allowed: $5</li>\n".repeat(300);
+        answer.page(prices);
+    });
+    assert_eq!(refusal(&polite(&[&site]), &site, "/").await, None);
+}
+
+#[tokio::test]
 async fn no_file_allows_everything_and_a_broken_site_nothing() {
     for status in [400, 401, 403, 404, 410] {
         let site = site(move |answer| answer.status(status));

@@ -220,6 +220,26 @@ fn what_no_reader_sees_is_left_out() {
     // An unseen element that is never closed ends with what it stands in.
     check("<div><nav>no<p>no</div><p>yes", None, &["yes"]);
     check("<nav>no</b>no", None, &[]);
+    // One whose end tag is left out ends with the next of its kind.
+    for (page, seen) in [
+        ("<div><p hidden>no<p>yes<p>too</div>", &["yes", "too"][..]),
+        ("<p hidden>no<pre>yes</pre>", &["yes"]),
+        ("<ul><li hidden>no<ol><li>no</ol>no<li>yes</ul>", &["yes"]),
+        ("<dl><dt hidden>no<dd>yes</dl>", &["yes"]),
+        (
+            "<table><tr style='display:none'><td>no<table><tr><td>no</table><tr><td>Born<td>5 May</table>",
+            &["Born 5 May"],
+        ),
+        (
+            "<table><tr><td hidden>no<td>yes<tr><td>too</table>",
+            &["yes", "too"],
+        ),
+        // Within an unseen one, nothing else ends it.
+        ("<div hidden><p>no<p>no</div>", &[]),
+        ("<nav><li>no<li>no</nav>", &[]),
+    ] {
+        check(page, None, seen);
+    }
 }
 
 /// How long this thread has computed, which a busy machine does not lengthen.

@@ -29,6 +29,8 @@ const ENDS_MAX: usize = 256;
 const LINES_MAX: usize = 10_000;
 /// What a line with the name of a robot begins with, as its reader takes it.
 const AGENTS: [&[u8]; 3] = [b"user-agent", b"user agent", b"useragent"];
+/// What a rule begins with, as its reader takes it: `disallow` in several spellings.
+const RULES: [&[u8]; 2] = [b"allow", b"di"];
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const RETRY: Duration = Duration::from_secs(10 * 60);
@@ -150,7 +152,7 @@ impl Robots {
         if is_too_long(&text) {
             return unknown("the site's robots.txt is too long");
         }
-        let text: Arc<[u8]> = without_versions(&text).into();
+        let text: Arc<[u8]> = evenly_encoded(&without_versions(&text)).into();
         match self.allows(&text, &url).await {
             Some(_) => (Rule::File(text), FRESH),
             None => unknown("the site's robots.txt cannot be read"),
@@ -163,7 +165,8 @@ impl Robots {
         let (token, text, url) = (self.token.clone(), Arc::clone(text), url.clone());
         let compare = move || {
             let robot = Robot::new(&token, &text).ok()?;
-            Some(robot.allowed(url.as_str()))
+            let url = evenly_encoded(url.as_str().as_bytes());
+            Some(robot.allowed(&String::from_utf8_lossy(&url)))
         };
         spawn_blocking(compare).await.ok().flatten()
     }
@@ -186,11 +189,44 @@ fn without_versions(text: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// The same with one spelling of every character: a path has many, all of which a site takes for the same, and its
+/// reader compares letter by letter (RFC 9309, 2.2.2).
+fn evenly_encoded(text: &[u8]) -> Vec<u8> {
+    let mut even = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).filter(|_| *first == b'%');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (byte, digits) {
+            (Some(byte), _) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                even.push(byte);
+            }
+            (Some(_), Some(digits)) => {
+                even.push(b'%');
+                even.extend_from_slice(&digits.to_ascii_uppercase());
+            }
+            _ => {
+                even.push(*first);
+                rest = behind;
+                continue;
+            }
+        }
+        rest = &behind[2..];
+    }
+    even
+}
+
 fn names_robot(line: &[u8]) -> bool {
+    begins_with_any(line, &AGENTS)
+}
+
+fn begins_with_any(line: &[u8], keys: &[&[u8]]) -> bool {
     // Some editors put a mark in front of the file, which its reader passes over.
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let line = line.trim_ascii_start();
-    AGENTS.iter().any(|key| {
+    keys.iter().any(|key| {
         let begin = line.get(..key.len());
         begin.is_some_and(|begin| begin.eq_ignore_ascii_case(key))
     })
@@ -202,7 +238,10 @@ fn is_too_long(text: &[u8]) -> bool {
     let lines = text.split(|byte| matches!(byte, b'\n' | b'\r' | 0));
     let lines = lines.map(<[u8]>::trim_ascii_start);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    let ends = text.iter().filter(|byte| **byte == b'$');
+    // A page that is sent in place of a file has no rules, however many prices stand on it.
+    let rules = lines.clone().filter(|line| begins_with_any(line, &RULES));
+    let rules = rules.map(|line| line.split(|byte| *byte == b'#').next().unwrap_or(line));
+    let ends = rules.flatten().filter(|byte| **byte == b'$');
     lines.count() > LINES_MAX || ends.count() > ENDS_MAX
 }
 
