@@ -108,8 +108,11 @@ pub(crate) fn scan(chars: &[char]) -> (String, usize) {
         if fraction > 0 {
             value.push('.');
             value.extend(&chars[used + 1..used + 1 + fraction]);
-            // "1.000" may be a thousand: three digits stay as they are written.
-            if fraction != 3 {
+            // "1.000" may be a thousand: three digits stay as they are written. "1.10.1994" is a date, and "3.10.2" a
+            // version: ten is not one there.
+            let behind = used + 1 + fraction;
+            let goes_on = chars.get(behind) == Some(&'.') && digits(behind + 1) > 0;
+            if fraction != 3 && !goes_on {
                 let kept = value.trim_end_matches('0').trim_end_matches('.').len();
                 value.truncate(kept);
             }

@@ -92,6 +92,11 @@ fn with_figures_apart(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.chars().filter(|c| !is_unseen(*c)) {
+        // All of them look the same, and some keyboards and models write one and some another.
+        let c = match c {
+            '\u{2010}' | '\u{2011}' | '\u{2012}' => '-',
+            c => c,
+        };
         // What follows a raised digit is the same exponent.
         if before.is_numeric() && !is_raised(before) && is_raised(c) {
             out.push('^');
@@ -124,7 +129,13 @@ impl Scan<'_> {
             let digit = at + usize::from(self.peek(at) == Some('.'));
             self.peek(digit).is_some_and(|c| c.is_ascii_digit())
         };
-        let negative = matches!(c, '-' | '−') && is_number(1) && self.starts_here();
+        let is_minus = match c {
+            '-' | '−' => true,
+            // "(–1791)" has no beginning.
+            '–' => !self.chars[..self.at].ends_with(&['(']),
+            _ => false,
+        };
+        let negative = is_minus && is_number(1) && self.starts_here();
         if c.is_ascii_digit() || negative || c == '.' && is_number(0) && self.starts_here() {
             self.number(negative);
         } else if in_word(c) {
