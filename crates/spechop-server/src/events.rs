@@ -165,17 +165,17 @@ impl Drop for Ends {
 /// Answers a question and tells its log everything.
 async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     let question = Arc::clone(&admitted.opened.question);
-    let log = &question.log;
+    let (log, questions) = (&question.log, &state.questions);
     let _ends = Ends(Arc::clone(&question));
     let (unread, linger) = (state.config().server.unread, admitted.linger);
     let mut sequence = 0;
     if let Some(tuned) = admitted.tuned.clone() {
         sequence += 1;
-        log.push(reply::tuned_event(sequence, tuned), false);
+        questions.tell(&question, reply::tuned_event(sequence, tuned), false);
     }
     let mut trace = |event: TraceEvent| {
         sequence += 1;
-        log.push(reply::event(sequence, &event), false);
+        questions.tell(&question, reply::event(sequence, &event), false);
     };
     let stop = async {
         match log.forsaken(unread, linger).await {
@@ -188,7 +188,10 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     // Of a question that was given up nobody wants to hear any more.
     let is_kept = !matches!(answered.answer, Err(AskError::Cancelled));
     match answered.answer {
-        Ok(answer) => log.push(reply::answer_event(sequence + 1, answer), true),
+        Ok(answer) => {
+            let event = reply::answer_event(sequence + 1, answer);
+            questions.tell(&question, event, true);
+        }
         Err(error) => {
             state.refuse(&error);
             log.failed(Arc::new(error));

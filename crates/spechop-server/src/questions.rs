@@ -16,8 +16,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use prost::Message;
 use spechop_agent::Finish;
 use spechop_config::SpeculatorKind;
+use spechop_proto::AskEvent;
 use spechop_sim::{Past, Rules};
 use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
@@ -152,6 +154,24 @@ impl Questions {
         found.ok_or_else(|| AskError::NotOpen(id.item.clone()))
     }
 
+    /// The next event of a question that is open. If there is no room for it, what is kept of questions that are
+    /// over leaves first: who follows an open one may have to hear its past again.
+    pub(crate) fn tell(&self, question: &Question, event: AskEvent, is_last: bool) {
+        let over = self.over_by(event.encoded_len());
+        if over > 0 {
+            self.registry.lock().free(over);
+        }
+        question.log.push(event, is_last);
+    }
+
+    /// By how many bytes all events would be too many with so many more.
+    fn over_by(&self, more: usize) -> usize {
+        let total = self.bounds.total.load(Ordering::Relaxed);
+        total
+            .saturating_add(more)
+            .saturating_sub(self.bounds.total_max)
+    }
+
     /// Begins to answer. The task ends with its question, and that when nobody follows it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
@@ -195,9 +215,7 @@ impl Opened {
         while registry.over.len() > KEPT_MAX {
             registry.forget_oldest();
         }
-        let bounds = &questions.bounds;
-        let total = bounds.total.load(Ordering::Relaxed);
-        registry.free(total.saturating_sub(bounds.total_max));
+        registry.free(questions.over_by(0));
     }
 }
 

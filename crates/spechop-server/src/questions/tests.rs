@@ -114,6 +114,29 @@ async fn what_a_reader_holds_is_not_forgotten_in_vain() {
     assert_eq!(questions.sizes(), (3, 33));
 }
 
+/// Many that are over must not take the past of one that is open.
+#[tokio::test(start_paused = true)]
+async fn what_is_over_makes_room_for_what_is_open() {
+    // An event has eleven bytes, and a question may have an eighth of all.
+    let questions = Questions::new(Duration::from_secs(60), 24 * 11);
+    let names: Vec<_> = (0..24).map(|n| id("a", &format!("q{n}"))).collect();
+    names.iter().for_each(|name| over(&questions, name.clone()));
+    assert_eq!(questions.sizes(), (24, 24 * 11));
+    let open = questions.open(id("b", "q")).unwrap();
+    for sequence in 1..=3 {
+        let event = AskEvent {
+            sequence,
+            at_ms: 1.0,
+            ..AskEvent::default()
+        };
+        questions.tell(&open.question, event, false);
+    }
+    assert!(open.question.log.attach(0).is_ok(), "all of it is there");
+    let gone = names.iter().filter(|id| is_unknown(&questions, id));
+    assert!(gone.eq(&names[..3]), "the oldest");
+    assert_eq!(questions.sizes(), (22, 24 * 11));
+}
+
 #[test]
 fn made_names_differ_and_are_names() {
     let questions = Questions::new(Duration::ZERO, 0);
