@@ -24,7 +24,7 @@ use spechop_types::{Budget, Money, Tenant, whole_ms};
 use tokio::time::Instant;
 
 pub(crate) use book::Shortage;
-use book::{Amounts, Book, Elsewhere, Grant};
+use book::{Amounts, Book, CALLS, Elsewhere, Grant, SET_ASIDE_FOR};
 pub(crate) use shared::{Shared, SharedCounts};
 
 /// Every tenant's account.
@@ -44,6 +44,8 @@ pub(crate) struct Hold {
     /// When it is over.
     ends: Instant,
     aside: Amounts,
+    /// What the account had not spent at its beginning; `None`: without end.
+    unspent: [Option<u64>; 4],
     spent: Amounts,
 }
 
@@ -107,6 +109,7 @@ impl Accounts {
             period: grant.period,
             ends: grant.ends,
             aside: grant.aside,
+            unspent: grant.unspent,
             spent: Amounts::default(),
         }
     }
@@ -136,6 +139,15 @@ impl Hold {
             cost.tokens.total().saturating_add(tokens),
             cost.money.plus(money).0,
         ]);
+    }
+
+    /// When to ask again for so many look-ups, if there are fewer: what is only set aside comes back when its
+    /// question ends.
+    pub(crate) fn look_ups_in(&self, look_ups: u32) -> Duration {
+        match self.unspent[CALLS] {
+            Some(unspent) if unspent < u64::from(look_ups) => self.renewed_in(),
+            _ => SET_ASIDE_FOR,
+        }
     }
 
     /// How long until the period of the account is over. Then all of the allowance is there again.

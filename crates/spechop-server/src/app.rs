@@ -34,6 +34,8 @@ use crate::vitals;
 
 /// How long clients may take to hang up after the last question has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How often it is looked at whether the last answers have been delivered.
+const DELIVERY: Duration = Duration::from_millis(50);
 /// How long spans may take that are still to be sent off then, and how long all that is shared with other servers.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -260,6 +262,10 @@ impl App {
                 self.state.idle().await;
                 // Their clients have heard it, and those who only sit there need no longer.
                 tokio::time::sleep(FAREWELL).await;
+                // What has been answered may still be on its way over a slow line.
+                while self.transport.lines().unread() > 0 {
+                    tokio::time::sleep(DELIVERY).await;
+                }
             };
             let _ = tokio::time::timeout(self.shutdown_grace, no_question_is_open).await;
         };

@@ -13,6 +13,7 @@ mod counts;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::pending;
 use std::num::NonZeroUsize;
@@ -27,7 +28,6 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::gcra::Gcra;
 use crate::server_state::ServerState;
 use crate::tool_cache::ToolCache;
 use compare::Told;
@@ -54,7 +54,7 @@ pub(crate) struct Audits {
     /// Audited one after the other.
     waiting: Mutex<Receiver<Candidate>>,
     /// How many may begin in an hour.
-    hour: parking_lot::Mutex<Gcra>,
+    hour: parking_lot::Mutex<VecDeque<Instant>>,
 }
 
 /// A question that was answered.
@@ -105,9 +105,14 @@ impl Audits {
         }
         let room = self.queue.try_reserve().map_err(|_| NotDone::TooMany)?;
         let mut hour = self.hour.lock();
-        let per_hour = self.rules.per_hour;
-        let begun = hour.take(Instant::now(), HOUR / per_hour, per_hour);
-        begun.map_err(|_| NotDone::TooMany)?;
+        let now = Instant::now();
+        while hour.front().is_some_and(|begun| *begun + HOUR <= now) {
+            hour.pop_front();
+        }
+        if hour.len() >= self.rules.per_hour as usize {
+            return Err(NotDone::TooMany);
+        }
+        hour.push_back(now);
         room.send(Candidate {
             question: question.clone(),
             settings: unneeded(settings),

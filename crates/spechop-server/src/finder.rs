@@ -222,7 +222,7 @@ impl Finder {
                 tenant: tenant.clone(),
                 left,
                 look_ups,
-                again_in: hold.renewed_in(),
+                again_in: hold.look_ups_in(look_ups),
             }),
             held => Ok(held.map(|(hold, _)| hold)),
         }

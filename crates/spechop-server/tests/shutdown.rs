@@ -22,7 +22,7 @@ use spechop_types::{Owned, Passage, Tenant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -85,6 +85,28 @@ async fn a_question_may_end_within_the_grace_period() {
     server.shut_down();
     assert_eq!(asking.await.unwrap().into_inner().answer, expected);
     // Long before the grace period is over, since nobody is left.
+    server.ended().await.unwrap();
+}
+
+/// It is longer than what a slow client takes in the second that those have who only sit there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_on_its_way_has_the_grace_period() {
+    let toml = "[server]\nshutdown_grace_ms = 3600000";
+    let mut server = Server::configured(long(), toml).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let endpoint = endpoint.initial_stream_window_size(Some(1024));
+    let mut client = SpecHopClient::new(endpoint.connect().await.unwrap());
+    let asking = client.ask(question());
+    tokio::pin!(asking);
+    tokio::select! {
+        _ = &mut asking => panic!("it is read to its end in between"),
+        () = eventually(|| server.gauges.questions_open() == 1) => {}
+    }
+    // The connection takes the beginning of the answer, and nobody the rest.
+    eventually(|| server.gauges.questions_open() == 0).await;
+    server.shut_down();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(asking.await.unwrap().into_inner().answer, long().answer());
     server.ended().await.unwrap();
 }
 

@@ -31,13 +31,15 @@ pub(super) const TENANTS_MAX: usize = 100_000;
 /// The most accounts of past periods that one call looks at: more than one, so that they become fewer.
 pub(super) const SWEEP: usize = 2;
 /// When to try again if what is left is set aside for other questions: they may end at any time.
-const SET_ASIDE_FOR: Duration = Duration::from_secs(1);
+pub(super) const SET_ASIDE_FOR: Duration = Duration::from_secs(1);
 
 /// Milliseconds, target calls, tokens, millionths of money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Amounts(pub(super) [u64; 4]);
 
 const NAMES: [&str; 4] = ["time", "target calls", "tokens", "money"];
+/// Where target calls stand among them.
+pub(super) const CALLS: usize = 1;
 
 /// All accounts.
 pub(super) struct Book {
@@ -78,6 +80,8 @@ pub(super) struct Grant {
     /// When that period is over.
     pub(super) ends: Instant,
     pub(super) aside: Amounts,
+    /// What has not been spent: what is set aside for others may come back.
+    pub(super) unspent: [Option<u64>; 4],
     pub(super) limits: [Option<u64>; 4],
 }
 
@@ -145,7 +149,7 @@ impl Book {
             None => Account::new(now),
         };
         let joins = (elsewhere.since).is_some_and(|since| self.join(&mut account, since, now));
-        let mut limits = wanted;
+        let (mut limits, mut unspent_all) = (wanted, [None; 4]);
         let mut aside = Amounts::default();
         for (at, most) in limits_of(&self.allowance).into_iter().enumerate() {
             let Some(most) = most else { continue };
@@ -154,6 +158,7 @@ impl Book {
             }
             let unspent = most.saturating_sub(account.spent.0[at]);
             let unspent = unspent.saturating_sub(elsewhere.spent.0[at]);
+            unspent_all[at] = Some(unspent);
             let left = unspent.saturating_sub(account.aside.0[at]);
             let left = left.saturating_sub(elsewhere.aside.0[at]);
             if left == 0 {
@@ -181,6 +186,7 @@ impl Book {
             period: account.counting,
             ends: account.since + period,
             aside,
+            unspent: unspent_all,
             limits,
         })
     }

@@ -76,6 +76,24 @@ async fn questions_at_once_cannot_overdraw_an_account_together() {
     assert_eq!(granted.target_calls, Some(8));
 }
 
+/// What is set aside for an open question comes back with its end, and what is spent with the period's.
+#[tokio::test(start_paused = true)]
+async fn whoever_gets_less_hears_when_there_may_be_more() {
+    let accounts = accounts(10);
+    let tenant = named(0);
+    let (mut question, _) = accounts.hold(&tenant, asks(9)).await.unwrap();
+    let (hold, granted) = accounts.hold(&tenant, asks(2)).await.unwrap();
+    assert_eq!(granted.target_calls, Some(1));
+    assert_eq!(hold.look_ups_in(2), Duration::from_secs(1));
+    drop(hold);
+    question.unanswered(&due(9));
+    drop(question);
+    let (hold, granted) = accounts.hold(&tenant, asks(2)).await.unwrap();
+    assert_eq!(granted.target_calls, Some(1));
+    assert_eq!(hold.look_ups_in(2), Duration::from_secs(60));
+    assert_eq!(hold.look_ups_in(1), Duration::from_secs(1));
+}
+
 /// So many seconds, look-ups, tokens and so much money, in a minute.
 fn of_every_kind(most: u64) -> Allowance {
     Allowance {

@@ -190,6 +190,13 @@ async fn audits_are_bounded_and_respect_the_quiet() {
     house.audit(Duration::from_secs(60)).await;
     assert_eq!(house.found().audits, 2);
     assert!(house.counted("spechop_audits_total{result=\"too_many\"} 3"));
+    // Another one only once the hour of the first is over.
+    for (minutes, audits) in [(40, 2), (20, 3)] {
+        tokio::time::advance(Duration::from_secs(minutes * 60)).await;
+        house.ask(3).await;
+        house.audit(Duration::from_secs(60)).await;
+        assert_eq!(house.found().audits, audits, "{minutes} minutes later");
+    }
 
     let quiet = House::of(
         Script::steady(&[true], 10, 100, 5),

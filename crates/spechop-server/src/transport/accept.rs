@@ -172,6 +172,11 @@ impl Lines {
         }
     }
 
+    /// Bytes of answers that are there and wait for their peers.
+    pub(crate) fn unread(&self) -> usize {
+        self.shared.held[Hoard::Unread as usize].load(Ordering::Relaxed)
+    }
+
     /// Hangs up on everybody whose requests have all been answered.
     pub(crate) fn dismiss_idle(&self) {
         let idle: Vec<_> = {
