@@ -45,15 +45,24 @@ pub struct Changed {
 }
 
 /// Removes passages by their ids. The id of a page, or of a text that was cut, stands for all its
-/// passages. Nothing is changed if no passage has one of these ids.
+/// passages, unless a passage has it itself. Nothing is changed if no passage has one of these ids.
 pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
     let folder = Folder::there(index)?;
     let _lock = folder.lock()?;
     let old = Old::open(&folder)?;
     let wanted: HashSet<u128> = ids.iter().map(|id| digest(id)).collect();
+    // Those of passages. What only looks like a piece of one of them is another passage.
+    let mut own: HashSet<u128> = HashSet::new();
+    old.rows_where(|id| {
+        own.extend(wanted.get(&digest(id)));
+        true
+    })?;
     let mut met: HashSet<u128> = HashSet::new();
     let kept = old.rows_where(|id| {
-        let named: Vec<u128> = names(id, true)
+        let mut names = names(id, true);
+        let itself = names.next();
+        let page = names.filter(|page| !own.contains(page));
+        let named: Vec<u128> = (itself.into_iter().chain(page))
             .filter(|name| wanted.contains(name))
             .collect();
         met.extend(&named);

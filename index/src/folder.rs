@@ -48,8 +48,14 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder of an index that is there. If there is none, not even a lock is left behind.
+    /// The folder of an index that is there. If there is none, not even a lock is left behind. A link stays, and what
+    /// it leads to is replaced: others may know that by its own name.
     pub(crate) fn there(index: &Path) -> Result<Self, BuildError> {
+        let real = match index.is_symlink() {
+            true => fs::canonicalize(index).map_err(BuildError::io("reading", index))?,
+            false => index.to_owned(),
+        };
+        let index = real.as_path();
         let is_index = |dir: &Path| dir.join(MANIFEST).exists();
         if !is_index(index) && !is_index(&sibling(index, ".", ".old")) {
             // Says what is wrong.
@@ -109,6 +115,8 @@ impl Folder {
     /// can exchange two.
     pub(crate) fn swap(&self) -> Result<(), BuildError> {
         let failed = |action| BuildError::io(action, &self.out);
+        // A build may have taken hours, in which somebody has put something there.
+        may_be_replaced(&self.out)?;
         let exchanged = renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::EXCHANGE);
         let replaced = match exchanged {
             // The old index is now where the new one grew.
@@ -127,6 +135,7 @@ impl Folder {
         File::open(parent(&self.out))
             .and_then(|dir| dir.sync_all())
             .map_err(failed("publishing"))?;
+        may_be_replaced(replaced)?;
         remove(replaced)
     }
 
@@ -266,6 +275,36 @@ mod tests {
     fn without_an_exchange_the_first_index_is_published_as_any_other() {
         assert_eq!(replaced(false), "index.partial");
         assert_eq!(replaced(true), "index.partial");
+    }
+
+    #[test]
+    fn what_came_while_it_was_built_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&dir.path().join("index")).unwrap();
+        for made in [&folder.partial, &folder.out] {
+            fs::create_dir(made).unwrap();
+            fs::write(made.join(MANIFEST), "{}").unwrap();
+        }
+        let note = folder.out.join("notes.md");
+        fs::write(&note, "mine").unwrap();
+        let refused = folder.swap().unwrap_err().to_string();
+        assert!(refused.contains("notes.md"), "{refused}");
+        assert_eq!(fs::read_to_string(&note).unwrap(), "mine");
+        fs::remove_file(&note).unwrap();
+        folder.swap().unwrap();
+        assert!(!folder.partial.exists());
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join(MANIFEST), "{}").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let real = fs::canonicalize(&real).unwrap();
+        assert_eq!(Folder::there(&link).unwrap().out, real);
+        assert_eq!(Folder::there(&real).unwrap().out, real);
     }
 
     #[test]

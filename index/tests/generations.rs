@@ -240,6 +240,23 @@ async fn passages_are_removed_by_their_ids() {
 }
 
 #[tokio::test]
+async fn the_id_of_a_passage_stands_for_that_alone() {
+    let site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    add(&addition(&site, "more.jsonl", &line("p1#2", "swans")))
+        .await
+        .unwrap();
+    let p1 = ["p1".to_owned()];
+    for left in [vec!["p1#2"], vec![]] {
+        // Once it is gone, the same id stands for what looks like its pieces.
+        assert_eq!(remove(&site.build.out, &p1).unwrap().removed, 1);
+        let mut ids = ids(&site.build.out);
+        ids.retain(|id| id.starts_with("p1#") || *id == "p1");
+        assert_eq!(ids, left);
+    }
+}
+
+#[tokio::test]
 async fn a_hot_subset_that_was_carried_over_is_chosen_anew() {
     let site = Site::new().hot(0.03);
     site.run(&Triples::new("triples")).await.unwrap();

@@ -7,7 +7,7 @@
 //! Only the committed trajectory counts. It is the same at every k, and so is the confidence, but for its last
 //! digits: a local planner may read several tokens in one call, and then the bits of its logits differ.
 
-use spechop_types::{Chance, Question, SubQuestion, canonical};
+use spechop_types::{Chance, Question, SubQuestion, canonical, canonical_name};
 
 use crate::Report;
 
@@ -205,7 +205,7 @@ fn asks_nothing(question: &Question) -> bool {
 
 /// In blanks, so that words are compared as wholes.
 fn words(text: &str) -> String {
-    format!(" {} ", canonical(text))
+    format!(" {} ", canonical_name(text))
 }
 
 #[cfg(test)]

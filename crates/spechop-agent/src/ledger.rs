@@ -41,6 +41,8 @@ pub(crate) struct Taken {
     pub(crate) activities: Activities,
     /// It waited for its first turn to the end: nothing of it was ever started.
     pub(crate) never_began: bool,
+    /// It was in line for another turn: what it has told is all that it took.
+    pub(crate) was_in_line: bool,
 }
 
 /// What a budget limits beside calls and time.
@@ -116,7 +118,7 @@ impl Ledger {
         calls.cost_wasted.money = calls.cost_wasted.money.plus(fee);
     }
 
-    /// A call has ended, well or badly. Says what its last turn cost.
+    /// A call has ended, well or badly. Says what it cost without the turns that it lost; its time is all of it.
     pub(crate) fn settle(&mut self, stage: Stage, taken: Taken) -> Cost {
         let cost = self.charge(stage, taken);
         let dearest = &mut self.dearest[stage];
@@ -138,7 +140,8 @@ impl Ledger {
         self.with_fee(stage, cost)
     }
 
-    /// Counts what a call took beyond the fee, which was counted at its start. Says what its last turn took.
+    /// Counts what a call took beyond the fee, which was counted at its start. Says the same without the turns that
+    /// it lost; its time is all of it.
     fn charge(&mut self, stage: Stage, taken: Taken) -> Cost {
         let cost = Cost {
             tokens: taken.tokens,

@@ -57,8 +57,6 @@ pub(crate) struct Dropped {
     /// By then.
     pub(crate) taken: Taken,
     pub(crate) changes: Vec<ProviderChange>,
-    /// It was in line for another turn: what it has told is all that it took.
-    pub(crate) was_in_line: bool,
     /// It waited for a turn to the end, and the answer did not need it: what it had none for.
     pub(crate) waited_in_vain: Option<Refusal>,
 }
@@ -284,7 +282,6 @@ impl<'a> Running<'a> {
                 taken,
                 changes,
                 waited_in_vain,
-                ..
             } = self.remove(at).stop(now);
             let what = format!("the {} stage", work.stage());
             let outcome = Err(match waited_in_vain {
@@ -352,6 +349,7 @@ impl Launched<'_> {
             time: now - at,
             activities: call.activities(),
             never_began: call.progress() == Progress::Queued,
+            was_in_line,
         };
         let waited_in_vain = if waits_for_first_turn(&call) {
             Some(lacks)
@@ -371,7 +369,6 @@ impl Launched<'_> {
             work,
             taken,
             changes: call.provider_changes(),
-            was_in_line,
             waited_in_vain,
         }
     }
@@ -393,6 +390,7 @@ impl Launched<'_> {
             time: now - self.at,
             activities,
             never_began: false,
+            was_in_line: false,
         };
         if let Some(begun) = self.begun {
             let (end, tokens) = match &outcome {

@@ -338,11 +338,13 @@ impl<'a> Keys<'a> {
         }
         let variables: BTreeSet<_> = names().map(variable).collect();
         let sections: BTreeSet<_> = names().filter_map(|key| key.split('.').next()).collect();
+        let secrets = self.named_variables();
         // Other SPECHOP_ variables are not ours to judge.
         for section in sections {
             for name in self.env.names(&format!("{}_", variable(section))) {
                 let value = self.env.get(name).unwrap_or_default();
-                if !variables.contains(name) && !is_of_service(name, value) {
+                let is_key = !secrets.contains(name) && !is_of_service(name, value);
+                if is_key && !variables.contains(name) {
                     let hint = nearest(name, variables.iter().map(String::as_str));
                     unknown.push((name.to_owned(), Source::Variable(name.to_owned()), hint));
                 }
@@ -390,6 +392,24 @@ impl<'a> Keys<'a> {
         }
         let value = row.default.value()?;
         parse(&row.kind, &value)
+    }
+
+    /// Variables that the configuration itself names: what they hold is no setting.
+    fn named_variables(&self) -> BTreeSet<String> {
+        let names = table::all().filter(|(_, row)| row.kind == Kind::Variable);
+        let names = names.filter_map(|(path, _)| self.find(&path));
+        let programs = self.find("target.mcp.env");
+        let values = names.chain(programs).flat_map(|(value, _)| match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        });
+        let texts = values.filter_map(|value| value.as_str().map(str::to_owned));
+        texts
+            .flat_map(|text| {
+                let names = text.split(',').map(|name| name.trim().to_owned());
+                names.collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     /// The row of a key that is asked for.

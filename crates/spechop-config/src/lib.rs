@@ -193,7 +193,7 @@ pub struct Server {
     pub mcp_time: Duration,
     /// The address by which clients reach the server, for links; `None` for that of each request.
     pub public_url: Option<PublicUrl>,
-    /// How long open questions may continue after a shutdown was requested.
+    /// How long open questions may continue after a shutdown was requested, and answers be on their way.
     pub shutdown_grace: Duration,
 }
 

@@ -177,9 +177,18 @@ fn bare(row: Option<&'static Key>, value: Value) -> Value {
         Kind::Whole(..) | Kind::Number(..) | Kind::Flag | Kind::Or(..)
     );
     match table::value(text.trim()) {
-        Some(bare @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_))) if !is_text => bare,
+        Some(bare @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_)))
+            if !is_text && is_read(text.trim()) =>
+        {
+            bare
+        }
         _ => value,
     }
+}
+
+/// Whether a text is taken for a number or a switch: TOML knows more ways to write one, which are mistakes here.
+fn is_read(text: &str) -> bool {
+    text.parse::<u64>().is_ok() || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok()
 }
 
 /// Without what nobody is to see: the hashes of keys, and names and passwords in addresses. A key that

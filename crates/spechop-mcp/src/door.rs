@@ -26,7 +26,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::error::Category;
 use serde_json::{Value, json};
-use spechop_types::{Passage, one_line};
+use spechop_types::{Passage, is_web, one_line};
 
 /// How often a client that waits hears that the server is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -334,7 +334,8 @@ impl<D: Desk> Door<D> {
 
     /// A passage without its text. A citation needs an address, so one without its own gets ours.
     fn named(&self, request: &Parts, passage: &Passage) -> Value {
-        let url = passage.url.as_deref().map(Cow::Borrowed);
+        let web = passage.url.as_deref().filter(|url| is_web(url));
+        let url = web.map(Cow::Borrowed);
         let url = url.unwrap_or_else(|| self.0.address(request, &passage.id).into());
         json!({ "id": passage.id, "title": passage.title, "url": url })
     }

@@ -1,22 +1,18 @@
 //! What the failures of a call mean for whoever wants to call again.
 
 use std::error::Error;
-use std::time::SystemTime;
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ErrorCode};
 use rmcp::service::ServiceError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use spechop_ports::retry::{Again, FailedAttempt, retry_after};
+use spechop_ports::retry::{Again, FailedAttempt};
 use spechop_ports::{PortError, reason};
 use spechop_types::with_causes;
 
 use crate::options::Server;
 use crate::process::Fate;
-
-/// Too many requests, and out of service.
-const PUSHED_BACK: [u16; 2] = [429, 503];
 
 /// Names the tool in errors, which go to whoever asks.
 pub(crate) struct Blame<'a> {
@@ -28,9 +24,10 @@ pub(crate) struct Blame<'a> {
 impl Blame<'_> {
     /// A call that came to no result.
     pub(crate) fn broken(&self, error: ServiceError, fate: Option<&Fate>) -> FailedAttempt {
+        let has_ended = fate.is_some_and(Fate::has_ended);
         match error {
             ServiceError::McpError(error) => self.protocol(&error),
-            ServiceError::TransportSend(error) => self.transport(&error),
+            ServiceError::TransportSend(error) if !has_ended => self.transport(&error),
             ServiceError::UnexpectedResponse => {
                 self.malformed("it answered with something else than a result of the tool")
             }
@@ -89,29 +86,18 @@ impl Blame<'_> {
     }
 
     fn transport(&self, error: &DynamicTransportError) -> FailedAttempt {
-        let http = error
-            .error
-            .downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        let http = http_error(error);
         let said = || chain(&*error.error, self.server);
         match http {
             Some(StreamableHttpError::HttpStatus(status)) => {
                 let code = status.status;
-                let after = status.retry_after.as_deref();
-                let after = after.and_then(|value| retry_after(value, SystemTime::now()));
-                let again = if PUSHED_BACK.contains(&code) {
-                    Again::PushedBack(after)
-                } else {
-                    Again::Soon
-                };
-                self.unavailable(format!("HTTP status {code}"), again)
+                let after = status.retry_after.as_deref().map(str::as_bytes);
+                FailedAttempt::of_status(self.what, code, after, format!("HTTP status {code}"))
             }
             Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) => {
                 self.malformed(&format!("it wrote a message of more than {max_size} bytes"))
             }
             Some(error) if wants_key(error) => self.refused(WANTS_KEY),
-            Some(error) if status_of(error).is_some_and(|code| is_final(code)) => {
-                self.refused(&said())
-            }
             Some(
                 StreamableHttpError::Deserialize(_) | StreamableHttpError::UnexpectedContentType(_),
             ) => self.malformed(&said()),
@@ -120,13 +106,23 @@ impl Blame<'_> {
             {
                 self.malformed(&said())
             }
-            _ => self.unavailable(said(), Again::Soon),
+            other => match other.and_then(status_of) {
+                Some(code) => FailedAttempt::of_status(self.what, code, None, said()),
+                None => self.unavailable(said(), Again::Soon),
+            },
         }
     }
 }
 
 /// What to do about a server that [wants a key](wants_key).
 pub(crate) const WANTS_KEY: &str = "it wants another key, or one at all (target.mcp.api_key_env)";
+
+/// What the transport of HTTP says, if it is that.
+pub(crate) fn http_error(
+    error: &DynamicTransportError,
+) -> Option<&StreamableHttpError<reqwest::Error>> {
+    error.error.downcast_ref()
+}
 
 /// Whether the server wants a key, or another one, whether or not it says of which kind.
 pub(crate) fn wants_key(error: &StreamableHttpError<reqwest::Error>) -> bool {
@@ -143,11 +139,6 @@ fn status_of(error: &StreamableHttpError<reqwest::Error>) -> Option<u16> {
         return None;
     };
     said.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
-}
-
-/// Whether a status says that the request is wrong, and not that the moment is.
-fn is_final(code: u16) -> bool {
-    (400..500).contains(&code) && ![408, 425, 429].contains(&code)
 }
 
 /// An error with its causes, which may be the server's words: short and on one line.

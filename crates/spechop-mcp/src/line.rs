@@ -10,9 +10,7 @@ use rmcp::service::{
     ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransportConfig, StreamableHttpError,
-};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret;
 use spechop_types::{causes, with_causes};
 use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
@@ -20,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::failure::{WANTS_KEY, chain, wants_key};
+use crate::failure::{WANTS_KEY, chain, http_error, wants_key};
 use crate::options::{McpOptions, Server};
 use crate::process::{Fate, Pipes};
 
@@ -144,6 +142,13 @@ pub(crate) struct Session {
     pub(crate) idempotent: bool,
 }
 
+impl Session {
+    fn is_open(&self) -> bool {
+        let has_ended = self.fate.as_ref().is_some_and(|fate| fate.has_ended());
+        !has_ended && !self.peer.is_transport_closed()
+    }
+}
+
 /// How the connection is.
 #[derive(Clone)]
 pub(crate) enum State {
@@ -190,9 +195,7 @@ impl Line {
         let mut state = self.state.clone();
         loop {
             match &*state.borrow_and_update() {
-                State::Open(session) if !session.peer.is_transport_closed() => {
-                    return Ok(session.clone());
-                }
+                State::Open(session) if session.is_open() => return Ok(session.clone()),
                 State::Down(error) => return Err(Arc::clone(error)),
                 State::Opening | State::Open(_) => {}
             }
@@ -295,7 +298,12 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
     let (running, fate) = timeout(options.start, work).await.map_err(late)??;
     let listed = timeout(options.start, running.list_all_tools());
     let tools = listed.await.map_err(late)?.map_err(|error| {
+        let needs_key = match &error {
+            ServiceError::TransportSend(error) => http_error(error).is_some_and(wants_key),
+            _ => false,
+        };
         let may_pass = matches!(options.server, Server::Http(_))
+            && !needs_key
             && matches!(
                 error,
                 ServiceError::TransportSend(_) | ServiceError::TransportClosed
@@ -304,6 +312,7 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
             (ServiceError::TransportClosed, Some(fate)) => (fate.story(), fate.last_words()),
             _ => (chain(&error, &options.server), None),
         };
+        let why = with_hint(why, needs_key);
         OpenError::Handshake {
             server: options.server.to_string(),
             why: format!("it does not list its tools: {why}"),
@@ -414,11 +423,8 @@ fn unopened(
         }
         _ => (chain(error, &options.server), None),
     };
-    let needs_key = http_error(error).is_some_and(wants_key);
-    let why = match needs_key {
-        true => format!("{why}; {WANTS_KEY}"),
-        false => why,
-    };
+    let needs_key = refused_key(error);
+    let why = with_hint(why, needs_key);
     let is_http = matches!(options.server, Server::Http(_));
     let may_pass = is_http && !refused && !needs_key;
     let error_of_ours = OpenError::Handshake {
@@ -434,12 +440,20 @@ fn unopened(
     }
 }
 
-/// What the transport of HTTP says, if that is what failed.
-fn http_error(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqwest::Error>> {
+fn refused_key(error: &ClientInitializeError) -> bool {
     match error {
-        ClientInitializeError::TransportError { error, .. } => error.error.downcast_ref(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => http_error(fallback),
-        _ => None,
+        ClientInitializeError::TransportError { error, .. } => {
+            http_error(error).is_some_and(wants_key)
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused_key(fallback),
+        _ => false,
+    }
+}
+
+fn with_hint(why: String, needs_key: bool) -> String {
+    match needs_key {
+        true => format!("{why}; {WANTS_KEY}"),
+        false => why,
     }
 }
 

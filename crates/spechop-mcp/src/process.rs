@@ -36,12 +36,19 @@ pub(crate) struct Fate(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
+    /// Nothing more is heard of it.
+    has_ended: bool,
     exit: Option<ExitStatus>,
     too_long: Option<usize>,
     last_words: VecDeque<String>,
 }
 
 impl Fate {
+    /// Whether the connection has ended, although its program may not be gone yet.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.lock().has_ended
+    }
+
     /// Longest message in bytes, if the server has written a longer one.
     pub(crate) fn too_long(&self) -> Option<usize> {
         self.0.lock().too_long
@@ -164,6 +171,7 @@ impl Pipes {
             Some(_) => Duration::ZERO,
             None => FAREWELL,
         };
+        self.fate.0.lock().has_ended = true;
         let by = *self
             .ends_by
             .get_or_insert_with(|| Instant::now() + patience);

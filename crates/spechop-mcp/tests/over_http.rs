@@ -16,10 +16,14 @@ use crate::bridge::served;
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-/// A server that is asked as usual, and answers each call of the tool in its own way.
-async fn options(call: impl Fn() -> Response + Clone + Send + Sync + 'static) -> McpOptions {
+/// A server that is asked as usual, and answers what it is asked by this method in its own way.
+async fn options(
+    method: &'static str,
+    own: impl Fn() -> Response + Clone + Send + Sync + 'static,
+) -> McpOptions {
     let endpoint = served(move |message: &Value| {
         let result = match message["method"].as_str().unwrap_or_default() {
+            asked if asked == method => return own(),
             "initialize" => json!({
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {}},
@@ -30,7 +34,6 @@ async fn options(call: impl Fn() -> Response + Clone + Send + Sync + 'static) ->
                 "annotations": {"readOnlyHint": true},
                 "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}},
             }]}),
-            "tools/call" => return call(),
             _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
             _ => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
         };
@@ -48,9 +51,11 @@ async fn what_a_server_will_never_take_is_asked_once() {
         (401, "", "wants another key", 1),
         (403, "no", "wants another key", 1),
         (413, "too large", "413", 1),
+        (422, "what?", "422", 1),
         // Its JSON is none.
         (200, "{", "could not parse JSON", 1),
         // Which may pass.
+        (409, "", "409", 4),
         (500, "", "500", 4),
     ] {
         let asked = Arc::new(AtomicUsize::new(0));
@@ -59,7 +64,9 @@ async fn what_a_server_will_never_take_is_asked_once() {
             count.fetch_add(1, SeqCst);
             (StatusCode::from_u16(status).unwrap(), JSON, body).into_response()
         };
-        let tool = McpRetriever::open(options(call).await).await.unwrap();
+        let tool = McpRetriever::open(options("tools/call", call).await)
+            .await
+            .unwrap();
         let error = tool.retrieve(&Call::authoritative(), "rivers", 5).await;
         let error = error.unwrap_err();
         let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -86,5 +93,9 @@ async fn a_key_that_is_refused_is_said_at_the_start() {
             let said = error.to_string();
             assert!(said.contains("target.mcp.api_key_env"), "{status}: {said}");
         }
+        // It may greet everybody.
+        let options = options("tools/list", move || status.into_response()).await;
+        let said = McpRetriever::open(options).await.unwrap_err().to_string();
+        assert!(said.contains("target.mcp.api_key_env"), "{status}: {said}");
     }
 }

@@ -91,7 +91,7 @@ pub struct Call {
 struct Shared {
     authoritative: AtomicBool,
     progress: AtomicU8,
-    /// How many of it and of its parts have lost a turn and are in line for another one.
+    /// How many turns it has lost that it is in line for again: hardly more than one.
     back_in_line: AtomicU32,
     was_kept: AtomicBool,
     tenant: Tenant,

@@ -12,7 +12,8 @@ pub(crate) struct Meter {
     prompt: AtomicU64,
     completion: AtomicU64,
     /// Of these, what turns took that the call lost.
-    lost: [AtomicU64; 2],
+    lost_prompt: AtomicU64,
+    lost_completion: AtomicU64,
 }
 
 /// What one generation of a call has taken. A call may need several: repairs, attempts, notes.
@@ -36,15 +37,14 @@ impl Meter {
     /// What it has taken so far was in vain.
     pub(crate) fn lose(&self) {
         let Tokens { prompt, completion } = self.read();
-        self.lost[0].store(prompt, Relaxed);
-        self.lost[1].store(completion, Relaxed);
+        self.lost_prompt.store(prompt, Relaxed);
+        self.lost_completion.store(completion, Relaxed);
     }
 
     pub(crate) fn lost(&self) -> Tokens {
-        let [prompt, completion] = &self.lost;
         Tokens {
-            prompt: prompt.load(Relaxed),
-            completion: completion.load(Relaxed),
+            prompt: self.lost_prompt.load(Relaxed),
+            completion: self.lost_completion.load(Relaxed),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a hop's answer rests on.
 
-use spechop_types::canonical;
+use spechop_types::canonical_name;
 
 use crate::{Hop, Passage};
 
@@ -38,7 +38,7 @@ fn in_words(text: &str) -> String {
             parted.push(letter);
         }
     }
-    format!(" {} ", canonical(&parted))
+    format!(" {} ", canonical_name(&parted))
 }
 
 /// Whether words of its script stand side by side or, in Korean, with their particles: Thai, Lao, Burmese and Khmer,
@@ -78,6 +78,8 @@ mod tests {
                         passage("h", "東京（とうきょう）は日本の都市。"),
                         passage("i", "NHK의 서울은 크다."),
                         passage("j", "한국: 서울 (NHK)."),
+                        passage("k", "C is older than C++."),
+                        passage("l", "B is older than C."),
                     ],
                 }),
                 ..Hop::default()
@@ -96,6 +98,8 @@ mod tests {
         assert_eq!(cited("서울", true), ["i", "j"]);
         assert_eq!(cited("NHK", true), ["i", "j"]);
         assert_eq!(cited("Rome", true), ["a"]);
+        // Signs behind a letter make another name.
+        assert_eq!(cited("C++", true), ["k"]);
         assert_eq!(cited("", true), ["a"]);
         assert_eq!(cited("Paris", false), [""; 0]);
         assert!(Hop::default().cited().is_empty());

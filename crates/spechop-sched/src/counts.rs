@@ -68,6 +68,6 @@ pub struct Gauges {
     /// Places that are open to speculation.
     pub speculative_places: usize,
     /// Speculative calls that did not run, or not to their end, by reason. On shared cores a call that loses a
-    /// turn goes back into line, and counts for each.
+    /// turn may go back into line, and counts for each.
     pub refused: Refusals,
 }

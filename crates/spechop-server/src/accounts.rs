@@ -24,7 +24,7 @@ use spechop_types::{Budget, Money, Tenant, whole_ms};
 use tokio::time::Instant;
 
 pub(crate) use book::Shortage;
-use book::{Amounts, Book, CALLS, Elsewhere, Grant, SET_ASIDE_FOR};
+use book::{Amounts, Book, Elsewhere, Grant, SET_ASIDE_FOR};
 pub(crate) use shared::{Shared, SharedCounts};
 
 /// Every tenant's account.
@@ -44,8 +44,8 @@ pub(crate) struct Hold {
     /// When it is over.
     ends: Instant,
     aside: Amounts,
-    /// What the account had not spent at its beginning; `None`: without end.
-    unspent: [Option<u64>; 4],
+    /// Target calls that the account had not spent at its beginning; `None`: without end.
+    unspent_calls: Option<u64>,
     spent: Amounts,
 }
 
@@ -109,7 +109,7 @@ impl Accounts {
             period: grant.period,
             ends: grant.ends,
             aside: grant.aside,
-            unspent: grant.unspent,
+            unspent_calls: grant.unspent_calls,
             spent: Amounts::default(),
         }
     }
@@ -144,7 +144,7 @@ impl Hold {
     /// When to ask again for so many look-ups, if there are fewer: what is only set aside comes back when its
     /// question ends.
     pub(crate) fn look_ups_in(&self, look_ups: u32) -> Duration {
-        match self.unspent[CALLS] {
+        match self.unspent_calls {
             Some(unspent) if unspent < u64::from(look_ups) => self.renewed_in(),
             _ => SET_ASIDE_FOR,
         }

@@ -314,7 +314,7 @@ impl Admitted {
         }
         // It is answered once.
         let _ = self.opened.question.replay.set(Replay {
-            past: tuning::past(&report, settings.width),
+            past: tuning::past(&report, settings.width, speculator),
             rules: simulation(settings),
             speculator,
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt};
+use prost::Message;
 use spechop_agent::TraceEvent;
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, AskResponse};
@@ -165,17 +166,21 @@ impl Drop for Ends {
 /// Answers a question and tells its log everything.
 async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     let question = Arc::clone(&admitted.opened.question);
-    let (log, questions) = (&question.log, &state.questions);
+    let log = &question.log;
+    let push = |event: AskEvent, is_last| {
+        state.questions.make_room(event.encoded_len());
+        log.push(event, is_last);
+    };
     let _ends = Ends(Arc::clone(&question));
     let (unread, linger) = (state.config().server.unread, admitted.linger);
     let mut sequence = 0;
     if let Some(tuned) = admitted.tuned.clone() {
         sequence += 1;
-        questions.tell(&question, reply::tuned_event(sequence, tuned), false);
+        push(reply::tuned_event(sequence, tuned), false);
     }
     let mut trace = |event: TraceEvent| {
         sequence += 1;
-        questions.tell(&question, reply::event(sequence, &event), false);
+        push(reply::event(sequence, &event), false);
     };
     let stop = async {
         match log.forsaken(unread, linger).await {
@@ -188,10 +193,7 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     // Of a question that was given up nobody wants to hear any more.
     let is_kept = !matches!(answered.answer, Err(AskError::Cancelled));
     match answered.answer {
-        Ok(answer) => {
-            let event = reply::answer_event(sequence + 1, answer);
-            questions.tell(&question, event, true);
-        }
+        Ok(answer) => push(reply::answer_event(sequence + 1, answer), true),
         Err(error) => {
             state.refuse(&error);
             log.failed(Arc::new(error));

@@ -57,8 +57,3 @@ impl Page<'_> {
         (self.status, head, html).into_response()
     }
 }
-
-/// Whether a browser may be led there: other schemes could be scripts.
-pub(crate) fn is_web(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://")
-}

@@ -16,10 +16,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prost::Message;
 use spechop_agent::Finish;
 use spechop_config::SpeculatorKind;
-use spechop_proto::AskEvent;
 use spechop_sim::{Past, Rules};
 use spechop_types::{Owned, Tenant};
 use tokio::task::JoinSet;
@@ -39,6 +37,8 @@ const EVENTS_MAX: usize = 4096;
 const KEPT_MAX: usize = 4096;
 /// A question may have this part of the bytes of all: one of so many.
 const SHARE: usize = 8;
+/// If there is no room, this part of the bytes of all is freed: one of so many.
+const AHEAD: usize = 16;
 /// How often it is looked at which have been kept for long enough.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -154,14 +154,15 @@ impl Questions {
         found.ok_or_else(|| AskError::NotOpen(id.item.clone()))
     }
 
-    /// The next event of a question that is open. If there is no room for it, what is kept of questions that are
+    /// An event of so many bytes is about to come. If there is no room for it, what is kept of questions that are
     /// over leaves first: who follows an open one may have to hear its past again.
-    pub(crate) fn tell(&self, question: &Question, event: AskEvent, is_last: bool) {
-        let over = self.over_by(event.encoded_len());
+    pub(crate) fn make_room(&self, bytes: usize) {
+        let over = self.over_by(bytes);
         if over > 0 {
-            self.registry.lock().free(over);
+            // Somewhat more, since others may be about to tell something, too.
+            let more = self.bounds.total_max / AHEAD;
+            self.registry.lock().free(over.saturating_add(more));
         }
-        question.log.push(event, is_last);
     }
 
     /// By how many bytes all events would be too many with so many more.

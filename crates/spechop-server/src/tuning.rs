@@ -89,11 +89,21 @@ impl Seen {
         }
     }
 
-    /// Notes what the tuner says of the guesses by now.
+    /// Notes how many of the guesses were right. The tuner's estimate counts hops without a guess, too, which says
+    /// nothing of a guess that is there.
     fn weigh(&mut self) {
-        if let Some(p) = self.tuner.p() {
-            self.guess_chance = Chance::of(p.value);
+        let hops = self.last.questions().flat_map(|past| &past.hops);
+        let compared = hops.filter_map(|hop| match hop.guess {
+            PastGuess::Compared { accepted, .. } => Some(accepted),
+            _ => None,
+        });
+        // As if one had been right and one wrong before (Laplace).
+        let (mut right, mut all) = (1.0, 2.0);
+        for accepted in compared {
+            right += f64::from(u8::from(accepted));
+            all += 1.0;
         }
+        self.guess_chance = Chance::of(right / all);
     }
 }
 
@@ -171,7 +181,8 @@ impl Tunings {
             .iter()
             .filter_map(|hop| Some((hop.best_by?, hop.guess_held?)));
         let calls = chosen.then(|| report.usage.targets.started.into());
-        self.learn(of, k, &stages, past(report, width), calls, judged);
+        let past = past(report, width, of.item);
+        self.learn(of, k, &stages, past, calls, judged);
     }
 
     fn learn(
@@ -309,13 +320,17 @@ fn stages(hop: &HopReport) -> Stages {
 }
 
 /// A question as the simulator knows it.
-pub(crate) fn past(report: &Report, width: Width) -> Past {
+pub(crate) fn past(report: &Report, width: Width, speculator: SpeculatorKind) -> Past {
     let k = width.get().unwrap_or(NonZeroUsize::MAX);
     let answers: Vec<&str> = report.hops.iter().map(|hop| &*hop.hop.answer).collect();
     let hop = |(at, hop): (usize, &HopReport)| PastHop {
         segment_ms: ms(hop.times.segment),
         target_ms: ms(hop.times.target),
-        guess: guess(hop, k),
+        guess: match speculator {
+            // Nobody is asked, so that what is left open need not wait for anybody.
+            SpeculatorKind::None => PastGuess::NoIdea { ms: 0.0 },
+            _ => guess(hop, k),
+        },
         draft_held: hop.draft_right,
         depends_on: Some(mentioned(hop.hop.sub_question.as_str(), &answers[..at])),
     };

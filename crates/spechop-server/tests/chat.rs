@@ -118,7 +118,8 @@ async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
         let data = json!({ "description": text, "done": done });
         json!({ "type": "status", "data": data })
     };
-    let citation = |hop: usize, id: &str| {
+    // Both have one title, and Open WebUI takes labels of one name for one.
+    let citation = |label: &str, id: &str| {
         let url = format!(
             "https://qa.example/p/p0-{}",
             id.replace(' ', "%20").replace('?', "%3F")
@@ -126,9 +127,9 @@ async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
         json!({
             "type": "citation",
             "data": {
-                "source": { "name": format!("Title {hop}"), "url": url },
-                "document": [format!("Text {hop} about {id}")],
-                "metadata": [{ "source": url, "name": format!("Title {hop}") }],
+                "source": { "name": "Title 0", "url": url },
+                "document": [format!("Text 0 about {id}")],
+                "metadata": [{ "source": url, "name": label }],
             },
         })
     };
@@ -138,8 +139,8 @@ async fn who_asks_for_it_is_shown_events_of_open_webui_and_a_list_of_sources() {
         status("Looking up: q1 after fact 0?", false),
         status("2. q1 after fact 0? → fact 1", false),
         status("Answered after 2 hops", true),
-        citation(0, "q0 after nothing?"),
-        citation(0, "q1 after fact 0?"),
+        citation("Title 0", "q0 after nothing?"),
+        citation("Title 0 (2)", "q1 after fact 0?"),
     ];
     assert_eq!(events, expected.iter().collect::<Vec<_>>());
     // Other clients see nothing in such a chunk, and Open WebUI would cite an annotation a second time.

@@ -232,6 +232,7 @@ async fn a_crowd_of_simulations_is_answered_or_told_to_come_again() {
 /// keys have tenants. The one memory without a lock is the engine's (`spechop-llm/src/local/slots.rs`).
 const LOCKS: &[(&str, &str)] = &[
     ("agent/src/journal.rs", "one question's calls"),
+    ("agent/src/stages.rs", "one call's first guesses"),
     ("server/src/audit.rs", "answers that wait for an audit"),
     (
         "server/src/audit/counts.rs",

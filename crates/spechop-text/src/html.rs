@@ -230,6 +230,13 @@ impl State {
         match self.unseen.iter().rposition(|open| open == name) {
             Some(at) => self.unseen.truncate(at),
             None if CONTAINERS.contains(&name) => self.unseen.clear(),
+            None if self
+                .unseen
+                .first()
+                .is_some_and(|open| ends_within(open, name)) =>
+            {
+                self.unseen.clear();
+            }
             None => {}
         }
     }
@@ -313,7 +320,23 @@ fn is_ended_by(open: &str, next: &str) -> bool {
         "li" | "tr" => next == open,
         "dt" | "dd" => matches!(next, "dt" | "dd"),
         "td" | "th" => matches!(next, "td" | "th" | "tr"),
-        "p" => AFTER_P.contains(&next) || is_named_heading(next),
+        "p" => {
+            AFTER_P.contains(&next)
+                || is_named_heading(next)
+                || matches!(next, "dd" | "dt" | "li" | "td" | "th" | "tr")
+        }
+        _ => false,
+    }
+}
+
+/// Whether an element whose end tag may be left out ends with this one, in which it must stand.
+fn ends_within(open: &str, outer: &str) -> bool {
+    match open {
+        "li" => matches!(outer, "menu" | "ol"),
+        "tr" => matches!(outer, "tbody" | "tfoot" | "thead"),
+        "dt" | "dd" => outer == "dl",
+        "td" | "th" => matches!(outer, "tbody" | "tfoot" | "thead" | "tr"),
+        "p" => !INLINE.contains(&outer) && !VOID.contains(&outer),
         _ => false,
     }
 }

@@ -52,6 +52,11 @@ pub fn canonical_name(text: &str) -> String {
     canonical(&spelled)
 }
 
+/// Whether it is an address to which a browser may be led: other schemes could be scripts.
+pub fn is_web(address: &str) -> bool {
+    address.starts_with("https://") || address.starts_with("http://")
+}
+
 /// A word that is longer is cut, too: some scripts have no gaps between words.
 const WORD_CHARS_MAX: usize = 100;
 

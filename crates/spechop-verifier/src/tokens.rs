@@ -132,7 +132,7 @@ impl Scan<'_> {
         let is_minus = match c {
             '-' | '−' => true,
             // "(–1791)" has no beginning.
-            '–' => !self.chars[..self.at].ends_with(&['(']),
+            '–' => !(self.at > 0 && matches!(self.chars[self.at - 1], '(' | '[')),
             _ => false,
         };
         let negative = is_minus && is_number(1) && self.starts_here();

@@ -108,7 +108,7 @@ impl Reader for Cirrus {
                         other => other.to_string(),
                     };
                     if let Some(missing) = self.announced.replace(id) {
-                        let what = format!("page {missing} is missing before it");
+                        let what = format!("page {missing:?} is missing before it");
                         return Ok(Some(self.broken(&what)));
                     }
                 }

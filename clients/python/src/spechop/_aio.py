@@ -114,23 +114,26 @@ class AsyncSpecHop:
         asked: wire.AskRequest | None = None,
     ) -> AsyncGenerator[wire.AskEvent, None]:
         """The events of a stream. If it breaks although the question continues, those of another one."""
-        asking = None if asked is None else call
+        asking, heard = (None if asked is None else call), False
         while True:
             try:
                 with self._held(call):
                     # It comes as soon as the server has the question, even if nothing happens. Else it is empty.
                     if told := question_id_of(await call.initial_metadata()):
-                        name = name or told
+                        name, heard = name or told, True
                         patience.attached()
                     async for event in call:
                         last = event.sequence
                         patience.restored()
                         yield event
+                        if event.HasField("answer"):
+                            return  # It is whole, however the connection ends.
                 return
             except grpc.RpcError as error:
                 failed = SpecHopError.of(error, name, last)
                 # A question that the server has never heard of can be asked again.
-                unheard = asked is not None and last == 0 and failed.code is grpc.StatusCode.NOT_FOUND
+                not_found = failed.code is grpc.StatusCode.NOT_FOUND
+                unheard = asked is not None and not heard and last == 0 and not_found
                 lost = is_lost(error, failed, is_asking=call is asking)
                 pause = patience.pause(failed.retry_after) if name and (lost or unheard) else None
                 if pause is None:

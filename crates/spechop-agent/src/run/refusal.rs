@@ -65,7 +65,7 @@ impl Run<'_> {
         if dropped.taken.never_began {
             self.withdraw(dropped.work, dropped.taken.tokens);
         } else {
-            let cost = match dropped.was_in_line {
+            let cost = match dropped.taken.was_in_line {
                 true => self.ledger.settle(stage, dropped.taken),
                 false => self.ledger.abort(stage, dropped.taken),
             };

@@ -124,7 +124,7 @@ impl Run<'_> {
         let cost = match error {
             PortError::NotSpeculated { why, .. } => return self.take_refusal(work, taken, *why),
             // Nobody has said what it had taken when it was given up.
-            PortError::Timeout { .. } if !taken.never_began => {
+            PortError::Timeout { .. } if !taken.never_began && !taken.was_in_line => {
                 self.ledger.abort(work.stage(), taken)
             }
             _ => self.ledger.settle(work.stage(), taken),

@@ -144,6 +144,11 @@ fn variables_of_others_are_left_alone() {
     ];
     let home = Home::new();
     home.read("", &variables, &[]).unwrap();
+    // What a key names holds a secret.
+    let key = [("SPECHOP_GENERATOR_API_KEY", "secret")];
+    assert!(!home.mistakes("", &key).is_empty());
+    let named = "[generator]\napi_key_env = \"SPECHOP_GENERATOR_API_KEY\"";
+    home.read(named, &key, &[]).unwrap();
     // These were meant for us.
     for name in ["SPECHOP_SERVER_PORT", "SPECHOP_QDRANT_PORT_TCP"] {
         let mistakes = home.mistakes("", &[(name, "6334")]);

@@ -1,10 +1,11 @@
 //! A call that has lost its turn, and is in line for another one.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 use spechop_types::Tokens;
 
-use crate::Call;
+use super::{Call, Progress, Shared};
 
 /// A call is in line for another turn for as long as this lives.
 #[derive(Debug)]
@@ -20,33 +21,36 @@ impl Call {
         if self.shared.whole.is_none() {
             self.meter().lose();
         }
-        for call in self.with_wholes() {
-            call.shared.back_in_line.fetch_add(1, Relaxed);
-        }
+        self.shared.back_in_line.fetch_add(1, Relaxed);
         BackInLine { call: self.clone() }
     }
 
-    /// Whether it, or a part of it, has lost a turn and is in line for another one.
+    /// Whether it has lost a turn, and all that there is of it now stands in line: itself, or its parts.
     pub fn is_back_in_line(&self) -> bool {
-        self.shared.back_in_line.load(Relaxed) > 0
+        self.shared.is_back_in_line()
     }
 
     /// What [`Call::spent`] has of the turns that it lost.
     pub fn lost(&self) -> Tokens {
         self.meter().lost()
     }
+}
 
-    /// Itself, and all that it is a part of.
-    fn with_wholes(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |call| call.shared.whole.as_ref())
+impl Shared {
+    fn is_back_in_line(&self) -> bool {
+        if self.back_in_line.load(Relaxed) > 0 {
+            return true;
+        }
+        let parts: Vec<_> = self.parts.lock().iter().filter_map(Weak::upgrade).collect();
+        let is_in_line =
+            |part: &Arc<Self>| part.is_back_in_line() || part.progress() == Progress::Queued;
+        parts.iter().any(|part| part.is_back_in_line()) && parts.iter().all(is_in_line)
     }
 }
 
 impl Drop for BackInLine {
     fn drop(&mut self) {
-        for call in self.call.with_wholes() {
-            call.shared.back_in_line.fetch_sub(1, Relaxed);
-        }
+        self.call.shared.back_in_line.fetch_sub(1, Relaxed);
     }
 }
 
@@ -75,18 +79,27 @@ mod tests {
         assert_eq!(call.lost(), call.spent());
     }
 
+    /// Of a part that computes nobody knows what it has taken.
     #[test]
-    fn a_whole_is_back_in_line_with_any_of_its_parts() {
+    fn a_whole_is_back_in_line_if_no_part_of_it_has_a_turn() {
         let whole = Call::authoritative();
         let (first, second) = (whole.sub_call(), whole.sub_call());
+        second.advance(Progress::Begun);
         Metered::new(&second).tell(tokens(10, 2));
-        let lost = [first.lost_turn(), second.sub_call().lost_turn()];
-        let [one, other] = lost;
-        drop(one);
-        assert!(!first.is_back_in_line());
-        assert!(second.is_back_in_line() && whole.is_back_in_line());
+        let one = first.lost_turn();
+        assert!(first.is_back_in_line() && !whole.is_back_in_line());
+        let other = second.lost_turn();
+        assert!(whole.is_back_in_line());
+        let third = whole.sub_call();
+        assert!(!whole.is_back_in_line(), "it may compute elsewhere");
+        third.advance(Progress::Queued);
+        assert!(whole.is_back_in_line());
+        drop((one, third));
+        assert!(!whole.is_back_in_line(), "the first one computes");
+        drop(first);
+        assert!(whole.is_back_in_line(), "it has ended");
         drop(other);
-        assert!(!second.is_back_in_line() && !whole.is_back_in_line());
+        assert!(!whole.is_back_in_line());
         assert_eq!(whole.lost(), tokens(0, 0));
     }
 }

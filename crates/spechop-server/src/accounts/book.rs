@@ -39,7 +39,7 @@ pub(super) struct Amounts(pub(super) [u64; 4]);
 
 const NAMES: [&str; 4] = ["time", "target calls", "tokens", "money"];
 /// Where target calls stand among them.
-pub(super) const CALLS: usize = 1;
+const CALLS: usize = 1;
 
 /// All accounts.
 pub(super) struct Book {
@@ -80,8 +80,8 @@ pub(super) struct Grant {
     /// When that period is over.
     pub(super) ends: Instant,
     pub(super) aside: Amounts,
-    /// What has not been spent: what is set aside for others may come back.
-    pub(super) unspent: [Option<u64>; 4],
+    /// Target calls that have not been spent, of which some may be set aside for others; `None`: without end.
+    pub(super) unspent_calls: Option<u64>,
     pub(super) limits: [Option<u64>; 4],
 }
 
@@ -149,7 +149,7 @@ impl Book {
             None => Account::new(now),
         };
         let joins = (elsewhere.since).is_some_and(|since| self.join(&mut account, since, now));
-        let (mut limits, mut unspent_all) = (wanted, [None; 4]);
+        let (mut limits, mut unspent_calls) = (wanted, None);
         let mut aside = Amounts::default();
         for (at, most) in limits_of(&self.allowance).into_iter().enumerate() {
             let Some(most) = most else { continue };
@@ -158,7 +158,9 @@ impl Book {
             }
             let unspent = most.saturating_sub(account.spent.0[at]);
             let unspent = unspent.saturating_sub(elsewhere.spent.0[at]);
-            unspent_all[at] = Some(unspent);
+            if at == CALLS {
+                unspent_calls = Some(unspent);
+            }
             let left = unspent.saturating_sub(account.aside.0[at]);
             let left = left.saturating_sub(elsewhere.aside.0[at]);
             if left == 0 {
@@ -186,7 +188,7 @@ impl Book {
             period: account.counting,
             ends: account.since + period,
             aside,
-            unspent: unspent_all,
+            unspent_calls,
             limits,
         })
     }

@@ -13,13 +13,14 @@ use axum::routing::post;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use spechop_proto::options::Width;
 use spechop_proto::{AskRequest, AskResponse, Budget, CommitKind, Options, Passage, VerifierMode};
+use spechop_types::is_web;
 use tonic_types::FieldViolation;
 
 use super::House;
 use crate::admission::Admission;
 use crate::caller::caller;
 use crate::events;
-use crate::html::{Page, is_web};
+use crate::html::Page;
 use crate::links::has_page;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;

@@ -10,11 +10,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use spechop_proto::json;
-use spechop_types::Passage;
+use spechop_types::{Passage, is_web};
 
 use super::House;
 use crate::admission::Admission;
-use crate::html::{Page, Sentence, is_web};
+use crate::html::{Page, Sentence};
 use crate::reply;
 use crate::status::{AskError, HttpError};
 use crate::transport::Door;

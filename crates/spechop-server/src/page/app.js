@@ -340,9 +340,12 @@ class Page extends HTMLElement {
     const [first] = this.#runs;
     if (!first) return;
     const time = clock();
-    const to = first.moment(direction, first.now(time));
+    const now = this.#now(time);
+    const moments = (direction) => this.#runs.map((run) => run.moment(direction, now));
     // Behind its end those of a longer one.
-    this.#seek(to < Infinity ? to : Math.min(...this.#runs.map((run) => run.moment(1, this.#now(time)))));
+    if (direction < 0 && now > first.now(time)) return this.#seek(Math.max(...moments(-1)));
+    const to = first.moment(direction, first.now(time));
+    this.#seek(to < Infinity ? to : Math.min(...moments(1)));
   }
 
   #play() {

@@ -42,7 +42,10 @@ export function citations(hops) {
 /// in `Nigeria`.
 export function spanOf(text, answer) {
   if (!answer) return null;
-  const spans = [...placesOf(text, answer), ...placesOf(folded(text), folded(answer))];
+  const [within, words] = [folded(text), folded(answer).text];
+  const like = words ? [...placesOf(within.text, words)] : [];
+  const places = like.map(([from, to]) => [within.places[from][0], within.places[to - 1][1]]);
+  const spans = [...placesOf(text, answer), ...places];
   return spans.find((span) => isWhole(text, span)) ?? spans[0] ?? null;
 }
 
@@ -50,9 +53,29 @@ function* placesOf(text, what) {
   for (let from = text.indexOf(what); from >= 0; from = text.indexOf(what, from + 1)) yield [from, from + what.length];
 }
 
-/// A text as it is compared: in lower case, without accents, with blanks for all space. Each letter keeps its place.
-const folded = (text) =>
-  text.replace(/\s/g, ' ').replace(/[\u00c0-\u024f\u1e00-\u1eff]/g, (letter) => letter.normalize('NFD')[0]).toLowerCase();
+/// A text as it is compared, and where each letter of that stands in it. As `canonical_name` of the server has it: in
+/// lower case, without accents, apostrophes and full stops, with a blank for all else that is no letter.
+function folded(text) {
+  const [letters, places] = [[], []];
+  let [at, gap] = [0, false];
+  for (const c of text) {
+    const [from, to, last] = [at, (at += c.length), letters.at(-1) ?? ''];
+    if ("'’‘ʼ`.".includes(c)) {
+      gap ||= /\d/.test(last) && /\d/.test(text[to] ?? '');
+      continue;
+    }
+    const plain = (c < '\x80' ? c : c.normalize('NFKD').replace(/[\u0300-\u036f]/g, '')).toLowerCase();
+    const isSign = '+#♯♭'.includes(c) && !gap && /[\p{L}+#♯♭]/u.test(last);
+    if (plain && !isSign && !/[\p{L}\p{N}\p{M}]/u.test(plain)) {
+      gap = true;
+    } else if (plain) {
+      if (gap && last) letters.push(' '), places.push([from, from]);
+      gap = false;
+      for (let n = 0; n < plain.length; n++) letters.push(plain[n]), places.push([from, to]);
+    }
+  }
+  return { text: letters.join(''), places };
+}
 
 /// Letters of scripts in which words stand side by side or, in Korean, with their particles. `cited.rs` has the same.
 const UNPARTED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{sc=Hang}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/u;
@@ -70,7 +93,9 @@ const t = (text, name = 't') => el('span', { class: name, dir: 'auto' }, text);
 export function answer(node, view) {
   renew(node, [view.answer, view.draft, view.error, view.phase, view.gap, view.hops], () => {
     if (view.answer) {
-      const refs = citations(view.hops).map((_, n) => ref(n));
+      // What is said in place of an answer that is withheld rests on nothing.
+      const isWithheld = typeof obj(view.answer.confidence).withheld === 'string';
+      const refs = isWithheld ? [] : citations(view.hops).map((_, n) => ref(n));
       const why = STOPS[word(view.answer.stop_reason, 'STOP_REASON_')];
       return [
         el('p', { class: 'kind' }, 'Answer'),

@@ -1,5 +1,6 @@
 use std::future::poll_fn;
 
+use prost::Message;
 use spechop_proto::AskEvent;
 
 use super::*;
@@ -129,7 +130,8 @@ async fn what_is_over_makes_room_for_what_is_open() {
             at_ms: 1.0,
             ..AskEvent::default()
         };
-        questions.tell(&open.question, event, false);
+        questions.make_room(event.encoded_len());
+        open.question.log.push(event, false);
     }
     assert!(open.question.log.attach(0).is_ok(), "all of it is there");
     let gone = names.iter().filter(|id| is_unknown(&questions, id));

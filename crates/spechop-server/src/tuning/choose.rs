@@ -187,11 +187,13 @@ impl Seen {
             choice.marginal = [standard].into_iter().chain(played).collect();
             let gain = 1.0 - self.choices.cost(best, wanted);
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
+            // Its bound is that of guesses alone: what is planned ahead or salvaged may pay without a right one.
+            let may_open = may || matches!(choice.reason, Reason::DoesNotPay { .. });
             // The tuner knows of no limit.
             let is_held_back = self.calls.holds_back(options.calls_max);
             let is_worth_it = self.choices.is_worth_it(best, wanted, options.min_gain);
             let is_worth_it = is_worth_it && (!is_held_back || self.choices.fits(best, wanted));
-            if may && is_worth_it {
+            if may_open && is_worth_it {
                 choice.k = best.k;
                 choice.gain = gain;
                 choice.reason = Reason::Played {

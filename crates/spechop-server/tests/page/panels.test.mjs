@@ -100,6 +100,21 @@ test('a citation is a passage that holds the answer', () => {
   assert.deepEqual(spanOf('Nigeria, beside niger', 'Niger'), [16, 21]);
   assert.deepEqual(spanOf('Nigeria', 'Niger'), [0, 5]);
   assert.deepEqual(spanOf('İİİ abc', 'ABC'), [4, 7]);
+  // As the server folds texts.
+  for (const [text, answer, found] of [
+    ['He lives in St. John’s.', "St. John's", 'St. John’s'],
+    ['In Washington D.C. it is.', 'Washington, D.C.', 'Washington D.C'],
+    ['It took 1994-1998.', '1994–1998', '1994-1998'],
+    ['In Ma\u0301laga.', 'Málaga', 'Ma\u0301laga'],
+    ['𝐀 is 1.5 m.', 'a is 1.5 m', '𝐀 is 1.5 m'],
+    ['C is older than C++ is.', 'C++', 'C++'],
+    ['Only C.', 'C++', null],
+    ['15 m', '1.5', null],
+    ['nothing', '…', null],
+  ]) {
+    const span = spanOf(text, answer);
+    assert.equal(span && text.slice(...span), found, text);
+  }
   assert.deepEqual(spanOf('He left Málaga for\nNew\nYork.', 'Malaga for New York'), [8, 27]);
   const named = (observed, ...texts) => {
     const evidence = texts.map((text, n) => ({ passage_id: `${n}`, text }));

@@ -234,6 +234,17 @@ fn what_no_reader_sees_is_left_out() {
             "<table><tr><td hidden>no<td>yes<tr><td>too</table>",
             &["yes", "too"],
         ),
+        // Or with what it stands in.
+        ("<ol><li>yes<li hidden>no</ol><p>too", &["yes", "too"]),
+        ("<dl><dt>yes<dd hidden>no</dl>too", &["yes", "too"]),
+        (
+            "<table><tbody><tr hidden><td>no</tbody><tbody><tr><td>yes</table>",
+            &["yes"],
+        ),
+        ("<ul><li><p hidden>no</li><li>yes</ul>", &["yes"]),
+        ("<ul><li><p hidden>no<li>yes</ul>", &["yes"]),
+        ("<blockquote><p hidden>no</blockquote>yes", &["yes"]),
+        ("<p hidden>no</b>no</p>yes", &["yes"]),
         // Within an unseen one, nothing else ends it.
         ("<div hidden><p>no<p>no</div>", &[]),
         ("<nav><li>no<li>no</nav>", &[]),

@@ -149,10 +149,11 @@ impl Robots {
         let Ok(text) = read(response).await else {
             return unknown("the site's robots.txt cannot be fetched");
         };
+        let text = with_even_values(&without_versions(&text));
         if is_too_long(&text) {
             return unknown("the site's robots.txt is too long");
         }
-        let text: Arc<[u8]> = evenly_encoded(&without_versions(&text)).into();
+        let text: Arc<[u8]> = text.into();
         match self.allows(&text, &url).await {
             Some(_) => (Rule::File(text), FRESH),
             None => unknown("the site's robots.txt cannot be read"),
@@ -187,6 +188,19 @@ fn without_versions(text: &[u8]) -> Vec<u8> {
         }
     }
     plain
+}
+
+/// The file with what stands behind the colon of each line [evenly encoded](evenly_encoded). What stands before it
+/// stays: it is no path.
+fn with_even_values(text: &[u8]) -> Vec<u8> {
+    let mut even = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let (key, value) = line.split_at(colon.unwrap_or(line.len()));
+        even.extend_from_slice(key);
+        even.extend(evenly_encoded(value));
+    }
+    even
 }
 
 /// The same with one spelling of every character: a path has many, all of which a site takes for the same, and its

@@ -116,7 +116,7 @@ fn chosen(tunings: Vec<Tuning>, name: Option<&str>) -> anyhow::Result<Option<Tun
     let Some(name) = name.filter(|_| !tunings.is_empty()) else {
         return Ok(tunings.into_iter().max_by_key(|tuning| tuning.hops));
     };
-    let known = tunings.iter().map(|tuning| &*tuning.speculator);
+    let known = tunings.iter().map(|tuning| clean(&tuning.speculator));
     let known = known.collect::<Vec<_>>().join(", ");
     let mut tunings = tunings.into_iter();
     let found = tunings.find(|tuning| tuning.speculator == name);

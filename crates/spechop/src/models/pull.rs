@@ -95,6 +95,7 @@ impl Puller {
     /// Makes sure that `model` lies in its folder, whole; with `rehash` every byte of it is read again.
     pub(crate) fn pull(&self, model: &Model, rehash: bool) -> anyhow::Result<Pulled> {
         let dir = self.models_dir.join(&model.name);
+        let strangers = record::strangers(&dir, model);
         if record::check(&dir, model, rehash).is_ok() && record::is_described(&dir, model) {
             return Ok(Pulled::AlreadyThere);
         }
@@ -117,7 +118,18 @@ impl Puller {
                 }
                 return Ok(Pulled::AlreadyThere);
             }
-            Err(why) if dir.exists() => say!("{}: {why:#}; pulling it again", model.name),
+            Err(why) if dir.exists() => {
+                // The folder is replaced as a whole.
+                if let [stranger, ..] = &strangers[..] {
+                    anyhow::bail!(
+                        "{}: {why:#}; pulling it again would lose {stranger:?} in {}, which is none of its files: \
+                         move that elsewhere first",
+                        model.name,
+                        dir.display()
+                    );
+                }
+                say!("{}: {why:#}; pulling it again", model.name);
+            }
             Err(_) => {}
         }
         Pull::new(self, model)?.run()?;

@@ -371,6 +371,26 @@ fn silent_decay_is_found_by_rehashing_only() {
     assert!(compare_at(&dir).unwrap());
 }
 
+/// What somebody has put beside a model must not go with it.
+#[test]
+fn a_pull_that_would_lose_something_is_refused() {
+    let (machine, content) = (Machine::new(), content(15));
+    let (model, puller) = (model(1, &content), machine.puller());
+    machine.mirror_file(&content);
+    puller.pull(&model, false).unwrap();
+    let dir = puller.models_dir.join("m");
+    fs::write(dir.join("my-adapter.gguf"), "mine").unwrap();
+    assert_eq!(puller.pull(&model, true).unwrap(), Pulled::AlreadyThere);
+    fs::write(dir.join("model.gguf"), "damaged").unwrap();
+    for _ in 0..2 {
+        let error = puller.pull(&model, true).unwrap_err().to_string();
+        assert!(error.contains("would lose \"my-adapter.gguf\""), "{error}");
+    }
+    fs::remove_file(dir.join("my-adapter.gguf")).unwrap();
+    assert_eq!(puller.pull(&model, true).unwrap(), Pulled::Fetched);
+    assert_eq!(machine.installed().unwrap(), content);
+}
+
 #[test]
 fn a_damaged_note_is_written_anew() {
     let (machine, content) = (Machine::new(), content(14));

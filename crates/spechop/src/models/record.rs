@@ -104,6 +104,21 @@ pub(crate) fn check(dir: &Path, model: &Model, rehash: bool) -> anyhow::Result<(
     Ok(())
 }
 
+/// What lies in `dir` and is neither of `model` nor of what was pulled there before. To be asked before a check, which
+/// throws away the note of a folder that has changed.
+pub(crate) fn strangers(dir: &Path, model: &Model) -> Vec<String> {
+    let note = read(dir);
+    let is_ours = |name: &str| {
+        let mut files = model.files.iter();
+        let is_of_model = files.any(|file| file.path.split('/').next() == Some(name));
+        let was_noted = note.as_ref().is_some_and(|note| note.file(name).is_some());
+        is_of_model || was_noted || [NOTE, ENCODER_FILE].contains(&name)
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| !is_ours(name)).collect()
+}
+
 /// Whether what belongs beside the files of `model` is there: of an encoder, how it wants its texts. That is short, and
 /// so it is read each time.
 pub(crate) fn is_described(dir: &Path, model: &Model) -> bool {

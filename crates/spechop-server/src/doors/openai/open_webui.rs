@@ -28,7 +28,8 @@ pub(super) fn ended(hops: usize, sources: &[Source<'_>]) -> Vec<Value> {
         hops => format!("{hops} hops"),
     };
     let status = status(&format!("Answered after {hops}"), true);
-    let citations = sources.iter().map(citation);
+    let citations =
+        (sources.iter().enumerate()).map(|(at, source)| citation(source, &sources[..at]));
     std::iter::once(status).chain(citations).collect()
 }
 
@@ -36,14 +37,25 @@ fn status(description: &str, done: bool) -> Value {
     json!({ "type": "status", "data": { "description": description, "done": done } })
 }
 
-fn citation(source: &Source<'_>) -> Value {
+/// It takes citations of one address for one, and so it does labels of one name. But there is a marker for each.
+fn citation(source: &Source<'_>, before: &[Source<'_>]) -> Value {
     let passage = source.passage;
+    let same_url = before.iter().filter(|other| other.url == source.url);
+    let url = match same_url.count() {
+        0 => source.url.clone(),
+        others => format!("{}#{}", source.url, others + 1),
+    };
+    let same_title = before.iter().map(|other| &other.passage.title);
+    let name = match same_title.filter(|other| **other == passage.title).count() {
+        0 => passage.title.clone(),
+        others => format!("{} ({})", passage.title, others + 1),
+    };
     json!({
         "type": "citation",
         "data": {
             "source": { "name": passage.title, "url": source.url },
             "document": [passage.text],
-            "metadata": [{ "source": source.url, "name": passage.title }],
+            "metadata": [{ "source": url, "name": name }],
         },
     })
 }

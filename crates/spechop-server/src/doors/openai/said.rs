@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 use spechop_proto::{AskResponse, CommitKind, Hop, Passage};
-use spechop_types::one_line;
+use spechop_types::{is_web, one_line};
 
 use crate::doors::worth;
 use crate::links::Base;
@@ -104,7 +104,7 @@ impl Citing {
             let base = self.base.as_ref()?;
             base.passage(&passage.passage_id)
         };
-        passage.url.clone().or_else(own)
+        passage.url.clone().filter(|url| is_web(url)).or_else(own)
     }
 }
 

@@ -219,6 +219,37 @@ fn drafts_that_pay_open_the_window_that_guesses_would_close() {
     }
 }
 
+/// The tuner knows of guesses alone, none of which is right.
+#[test]
+fn planning_ahead_that_pays_opens_the_window_that_guesses_would_close() {
+    for (depends, is_open) in [(false, true), (true, false)] {
+        let (tunings, of) = drafted_after(depends, u32::MAX, None, 200);
+        tunings.weigh(&of, ALL, policy(), 10_000.0);
+        let mut settings = Settings::default();
+        let choice = tunings.settle(&of, ALL, 0.0, NonZeroUsize::MAX, &mut settings);
+        let choice = choice.unwrap();
+        assert_eq!(choice.k > NonZeroUsize::MIN, is_open, "{choice:?}");
+        let plans_ahead = matches!(choice.reason, Reason::Played { plan_ahead, .. } if plan_ahead);
+        assert_eq!(plans_ahead, is_open, "{choice:?}");
+    }
+}
+
+#[test]
+fn hops_without_a_guess_say_nothing_of_one() {
+    let most = NonZeroUsize::new(100).unwrap();
+    let tunings = Tunings::new(TunerOptions::default(), most);
+    let of = Owned::new(&Tenant::default(), SpeculatorKind::Llm);
+    assert_eq!(tunings.guess_chance(&of), Chance::EVEN);
+    for question in 1..=16 {
+        // The first one is right, and of the second hop it has no idea.
+        let (mut past, mut stages) = asked(question, true, 1, None, |_| None);
+        past.hops[1].guess = PastGuess::NoIdea { ms: 100.0 };
+        stages[1].accepted = Some(false);
+        tunings.learn(of.clone(), most, &stages, past, None, []);
+    }
+    assert_eq!(tunings.guess_chance(&of), Chance::of(17.0 / 18.0));
+}
+
 #[test]
 fn drafts_must_save_something_to_begin_and_may_then_go_on() {
     let played = |rel_lat, targets| WhatIf {

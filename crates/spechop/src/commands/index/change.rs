@@ -11,6 +11,7 @@ use super::build::{Corpus, complain, of_entries};
 use super::display::Display;
 use super::encoder::Model;
 use super::{hot_rows, say};
+use crate::commands::clean::clean;
 use crate::commands::runtime;
 use crate::input;
 
@@ -82,7 +83,8 @@ pub(super) fn take(args: &RemoveArgs) -> anyhow::Result<()> {
     }
     let changed = remove(&args.dir, &ids)?;
     if !changed.unknown.is_empty() {
-        let shown = changed.unknown.iter().take(10).cloned().collect::<Vec<_>>();
+        let shown = changed.unknown.iter().take(10).map(|id| clean(id));
+        let shown: Vec<_> = shown.collect();
         let count = changed.unknown_count;
         say!("ids that no passage has ({count}): {}", shown.join(", "));
     }

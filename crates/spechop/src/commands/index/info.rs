@@ -7,6 +7,7 @@ use serde::Serialize;
 use spechop_index::{Checked, Inputs, check, look};
 
 use super::{hot_rows, say};
+use crate::commands::clean::clean;
 
 /// The arguments of both commands.
 #[derive(Debug, clap::Args)]
@@ -29,10 +30,10 @@ pub(super) fn info(args: &Args) -> anyhow::Result<()> {
         found.rows,
         hot_rows(found.hot_rows),
         HumanBytes(found.bytes),
-        inputs.encoder,
+        clean(&inputs.encoder),
         inputs.width,
-        inputs.text,
-        inputs.corpus_sha256,
+        clean(&inputs.text),
+        clean(&inputs.corpus_sha256),
     );
     if inputs.extended {
         text += "\npassages may have URLs and numbers of links";
@@ -50,7 +51,7 @@ pub(super) fn info(args: &Args) -> anyhow::Result<()> {
 pub(super) fn verify(args: &Args) -> anyhow::Result<()> {
     let checked = check(&args.dir)?;
     let (rows, hot, shown) = (checked.rows, hot_rows(checked.hot_rows), args.dir.display());
-    let (encoder, width) = (&checked.inputs.encoder, checked.inputs.width);
+    let (encoder, width) = (clean(&checked.inputs.encoder), checked.inputs.width);
     let bytes = HumanBytes(checked.bytes);
     let sentence = format!(
         "index {shown} is whole; {rows} passages{hot}, {bytes}, encoder {encoder} ({width})"

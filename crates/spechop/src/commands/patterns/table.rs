@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 use spechop_draft::{PatternRow, Report, Score};
 
+use crate::commands::clean::clean;
+
 /// How a mining went.
 pub(super) fn mined(report: &Report, without_hops: usize, bytes: usize) -> String {
     let Report {
@@ -77,9 +79,10 @@ pub(super) fn patterns(rows: &[PatternRow], top: usize) -> String {
         } else {
             "if nothing is found: "
         };
-        _ = writeln!(text, "{:>9}  {:>6}  {kind}{}", row.questions, "", row.form);
+        let form = clean(&row.form);
+        _ = writeln!(text, "{:>9}  {:>6}  {kind}{form}", row.questions, "");
         for (form, chance) in &row.asks {
-            _ = writeln!(text, "{:>9}  {chance:>6.2}    {form}", "");
+            _ = writeln!(text, "{:>9}  {chance:>6.2}    {}", "", clean(form));
         }
     }
     let more = rows.len().saturating_sub(top);
