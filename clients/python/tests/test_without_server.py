@@ -79,6 +79,41 @@ def restarted(test: unittest.TestCase) -> str:
     return address
 
 
+def forgetting(test: unittest.TestCase) -> tuple[str, list[str]]:
+    """The address of a server that takes a question, loses its client and forgets it; and what it was asked."""
+    asked: list[str] = []
+
+    def ask(request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        asked.append(request.question)
+        context.send_initial_metadata((("spechop-question-id", request.question_id),))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+        yield wire.AskEvent()
+
+    def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        context.abort(grpc.StatusCode.NOT_FOUND, "no such question")
+        yield wire.AskEvent()
+
+    server, address = serve(events_of(ask, resume))
+    test.addCleanup(server.stop, None)
+    return address, asked
+
+
+def ending_badly(test: unittest.TestCase) -> str:
+    """The address of a server whose line breaks right behind the answer, which it would tell again."""
+
+    def ask(request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        context.send_initial_metadata((("spechop-question-id", request.question_id),))
+        yield wire.AskEvent(sequence=1, answer=wire.AskResponse(answer="so fact 1"))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+
+    def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+        yield wire.AskEvent(sequence=1, answer=wire.AskResponse(answer="so fact 1"))
+
+    server, address = serve(events_of(ask, resume))
+    test.addCleanup(server.stop, None)
+    return address
+
+
 class LostConnections(unittest.IsolatedAsyncioTestCase):
     def line(self, look_up: float) -> tuple[QuietServer, Line]:
         server = QuietServer(look_up)
@@ -170,6 +205,25 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
                 [event async for event in client.stream(QUESTION, linger_ms=20_000)]
         error = caught.exception
         self.assertEqual((error.code, error.retry_after), (grpc.StatusCode.RESOURCE_EXHAUSTED, 1))
+
+    async def test_a_question_that_the_server_took_is_not_asked_again(self) -> None:
+        address, asked = forgetting(self)
+        with SpecHop(address) as client, self.assertRaises(SpecHopError) as caught:
+            list(client.stream(QUESTION, question_id="x", linger_ms=20_000))
+        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+        async with AsyncSpecHop(address) as client:
+            with self.assertRaises(SpecHopError) as caught:
+                [event async for event in client.stream(QUESTION, question_id="y", linger_ms=20_000)]
+        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(asked, [QUESTION, QUESTION], "once each")
+
+    async def test_behind_the_answer_nothing_can_go_wrong(self) -> None:
+        address = ending_badly(self)
+        with SpecHop(address) as client:
+            self.assertEqual([event.sequence for event in client.stream(QUESTION, linger_ms=20_000)], [1])
+            self.assertEqual([event.sequence for event in client.stream(QUESTION)], [1])
+        async with AsyncSpecHop(address) as client:
+            self.assertEqual([event.sequence async for event in client.stream(QUESTION, linger_ms=20_000)], [1])
 
     def test_no_pause_lasts_longer_than_the_question(self) -> None:
         now = 100.0

@@ -182,7 +182,7 @@ fn dumps_of_wikis() {
     assert_eq!(passages[3..], ["11#1|B|Of b.", "13#1|C|Of c."]);
     assert_eq!(
         left_out,
-        "1 without text (line 6: id \"9\"), 3 broken (line 8: page 10 is missing before it, line 10: a \
+        "1 without text (line 6: id \"9\"), 3 broken (line 8: page \"10\" is missing before it, line 10: a \
          page without the line with its id, line 12: EOF while parsing a value (column 9)), 1 with an \
          id that is there already (line 16: id \"7\"), 1 cut off at the end of the file (line 17)"
     );
