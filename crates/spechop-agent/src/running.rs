@@ -62,6 +62,10 @@ pub(crate) struct Dropped {
 }
 
 /// What a question has waited for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and nearly always the large one"
+)]
 pub(crate) enum News {
     /// A stage has ended, or has passed its time limit.
     Finished {
