@@ -86,6 +86,8 @@ def forgetting(test: unittest.TestCase) -> tuple[str, list[str]]:
     def ask(request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
         asked.append(request.question)
         context.send_initial_metadata((("spechop-question-id", request.question_id),))
+        # What comes together with an error may be lost by it.
+        time.sleep(1)
         context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
         yield wire.AskEvent()
 
@@ -104,6 +106,7 @@ def ending_badly(test: unittest.TestCase) -> str:
     def ask(request: wire.AskRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
         context.send_initial_metadata((("spechop-question-id", request.question_id),))
         yield wire.AskEvent(sequence=1, answer=wire.AskResponse(answer="so fact 1"))
+        time.sleep(1)
         context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
 
     def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
