@@ -60,6 +60,12 @@ def refusing(test: unittest.TestCase, retry_after: Duration, has_refused: thread
     return address
 
 
+def unknown(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
+    """Of no question anything is known."""
+    context.abort(grpc.StatusCode.NOT_FOUND, "no such question")
+    yield wire.AskEvent()
+
+
 def restarted(test: unittest.TestCase) -> str:
     """The address of a server that restarts while it is asked, knows no question then, and is full at once."""
     losses = iter(["lost"])
@@ -70,11 +76,7 @@ def restarted(test: unittest.TestCase) -> str:
         context.abort_with_status(rpc_status.to_status(too_fast(Duration(seconds=1))))
         yield wire.AskEvent()
 
-    def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
-        context.abort(grpc.StatusCode.NOT_FOUND, "no such question")
-        yield wire.AskEvent()
-
-    server, address = serve(events_of(ask, resume))
+    server, address = serve(events_of(ask, unknown))
     test.addCleanup(server.stop, None)
     return address
 
@@ -91,11 +93,7 @@ def forgetting(test: unittest.TestCase) -> tuple[str, list[str]]:
         context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
         yield wire.AskEvent()
 
-    def resume(request: wire.ResumeRequest, context: grpc.ServicerContext) -> Iterator[wire.AskEvent]:
-        context.abort(grpc.StatusCode.NOT_FOUND, "no such question")
-        yield wire.AskEvent()
-
-    server, address = serve(events_of(ask, resume))
+    server, address = serve(events_of(ask, unknown))
     test.addCleanup(server.stop, None)
     return address, asked
 
