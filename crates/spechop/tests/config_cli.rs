@@ -118,6 +118,17 @@ fn show_says_what_was_written_where_and_hides_secrets() {
     assert!(stdout.contains("secret-1") && stdout.contains("secret-3"));
 }
 
+/// TOML has more ways to write a number than a flag or a variable.
+#[test]
+fn a_value_is_shown_as_it_is_read() {
+    let home = home();
+    for (written, shown) in [("7", "question.k = 7 "), ("1_0", "question.k = \"1_0\" ")] {
+        let variables = [("SPECHOP_QUESTION_K", written)];
+        let (_, stdout, _) = run(home.path(), &["show"], &variables);
+        assert!(stdout.contains(shown), "{written}:\n{stdout}");
+    }
+}
+
 #[test]
 fn show_can_write_a_file_that_means_the_same() {
     let home = home();

@@ -84,9 +84,10 @@ pub(super) static SERVER: &[Key] = keys! {
     /// results of MCP) begin with it. Without it they begin with the address of the request, and with https if
     /// the server itself speaks TLS.
     public_url: Parsed("an address such as https://qa.example.org"), Example(r#""https://qa.example.org""#);
-    /// How long open questions may continue after SIGTERM, and clients may read on what they were answered. What the server has learnt is saved behind that, so
-    /// whoever stops it must wait some seconds longer before they kill it: TimeoutStopSec of systemd, stop_grace_period
-    /// of Compose (SPECHOP_STOP_GRACE), terminationGracePeriodSeconds of the chart.
+    /// How long open questions may continue after SIGTERM, and clients may read on what they were answered. What the
+    /// server has learnt is saved behind that, so whoever stops it must wait some seconds longer before they kill it:
+    /// TimeoutStopSec of systemd, stop_grace_period of Compose (SPECHOP_STOP_GRACE), terminationGracePeriodSeconds of
+    /// the chart.
     shutdown_grace_ms: Whole(0, MS_MAX), Is("10000");
 };
 

@@ -184,6 +184,26 @@ mod tests {
         }
     }
 
+    /// Whoever shows it in a browser would lead somebody there.
+    #[test]
+    fn an_address_that_is_a_script_is_not_told() {
+        let script = Some("javascript:fetch('/ask')//http");
+        let hops = vec![hop("a", script), hop("c", Some("https://w/"))];
+        let answer = AskResponse {
+            hops,
+            ..AskResponse::default()
+        };
+        for (base, expected) in [
+            (None, vec!["https://w/"]),
+            (Some("http://h:1"), vec!["http://h:1/p/a", "https://w/"]),
+        ] {
+            let base = base.map(|base| Base(base.to_owned()));
+            let said = Citing { base }.said(&answer);
+            let urls: Vec<_> = said.sources.iter().map(|source| &*source.url).collect();
+            assert_eq!(urls, expected);
+        }
+    }
+
     #[test]
     fn markers_stand_where_the_annotations_say() {
         let citing = Citing {
