@@ -12,7 +12,9 @@ A block begins with so many at a time and runs empty at its end, so it has four 
 says how many were under way on average.
 
 A machine that is shared runs faster and slower from block to block. So the processor's time of the server is noted, too: what
-speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour."""
+speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour.
+
+A run that was stopped goes on behind its last whole turn."""
 
 import argparse
 import contextlib
@@ -36,6 +38,7 @@ LOADS = {8: (66, 12, 2), 16: (66, 12, 1), 64: (264, 5, 2)}
 LEARNING = 66
 # `eval live` asks a question at k = 1 to see whether the server is there, and one to warm it, in the way of the block.
 UNCOUNTED = 2
+CELL = {"blocks_s": [], "cpu_s": [], "questions_s": [], "peak_mib": 0}
 
 
 class Bench:
@@ -73,9 +76,8 @@ class Bench:
             sys.exit(f"{len(rows)} of {len(block)} questions were answered")
         return took, cpu_s(server.process.pid) - before, [row["latency_ms"] / 1e3 for row in rows]
 
-    def run(self) -> dict:
-        cell = {"blocks_s": [], "cpu_s": [], "questions_s": [], "peak_mib": 0}
-        found = {at_once: {way: copy.deepcopy(cell) for way in self.args.ways} for at_once in self.args.at_once}
+    def run(self, found: dict, keep):
+        """Asks what `found` lacks, and calls `keep` after every turn."""
         # All of them have a place: nobody is sent away to ask again, and the time of a question is all of its time.
         most = 2 * max(LOADS)
         settings = {"index.dir": self.args.index, "server.questions_max": most, "tenant.questions_max": most, "question.drafts": "auto"}
@@ -87,9 +89,11 @@ class Bench:
             if PLAIN in servers:
                 servers[PLAIN] = start(settings | {"generator.draft_tokens": "false"})
                 self.ask(servers[PLAIN], PLAIN, self.learning, min(LOADS))
-            for at_once, ways in found.items():
+            for at_once in self.args.at_once:
                 blocks, rounds = self.blocks(at_once), LOADS[at_once][2]
-                for turn in range(rounds * len(blocks)):
+                ways = found.setdefault(str(at_once), {way: copy.deepcopy(CELL) for way in self.args.ways})
+                asked = len(next(iter(ways.values()))["blocks_s"])
+                for turn in range(asked, rounds * len(blocks)):
                     for number, (way, cell) in enumerate(ways.items()):
                         block = blocks[(turn + 2 * number) % len(blocks)]
                         took, computed, questions = self.ask(servers[way], way, block, at_once)
@@ -97,9 +101,20 @@ class Bench:
                         cell["cpu_s"].append(computed)
                         cell["questions_s"] += questions
                         # It only grows, whatever way is asked.
-                        cell["peak_mib"] = size_mib(servers[way].process.pid, "VmHWM")
+                        cell["peak_mib"] = max(cell["peak_mib"], size_mib(servers[way].process.pid, "VmHWM"))
                         print(f"{at_once} at once, k = {way}: {len(block) / took:.3f} questions/s", file=sys.stderr)
-        return found
+                    keep()
+
+
+def resumed(path: pathlib.Path, run: dict) -> dict:
+    """What was asked before, by the same program on the same machine: a turn is whole or is not there."""
+    if not path.exists():
+        return {}
+    kept = json.loads(path.read_text())
+    same = lambda run: {"commit": run["commit"], "cpu": run["machine"]["cpu"], "cores": run["machine"]["cores"]}
+    if same(kept) != same(run):
+        sys.exit(f"{path} is of {same(kept)}, and this is {same(run)}: say another --out, or remove it")
+    return kept["at_once"]
 
 
 def as_table(found: dict) -> str:
@@ -109,7 +124,7 @@ def as_table(found: dict) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
-        first, block = None, LOADS[at_once][0]
+        first, block = None, LOADS[int(at_once)][0]
         base = next(iter(ways.values()))
         for way, cell in ways.items():
             blocks = len(cell["blocks_s"])
@@ -149,13 +164,18 @@ def main():
     parser.add_argument("--at-once", type=int, nargs="+", choices=LOADS, default=list(LOADS), help="how many questions at once")
     parser.add_argument("--ways", nargs="+", choices=(PLAIN, *WAYS), default=list(WAYS), help="the first is held against")
     args = parser.parse_args()
-    run = circumstances()
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(args, pathlib.Path(folder))
-        found = bench.run()
-    table = as_table(found)
+    run, path = circumstances(), args.out / "results.json"
+    found = resumed(path, run)
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "results.json").write_text(json.dumps({**run, "at_once": found}) + "\n")
+
+    def keep():
+        whole = path.with_suffix(".new")
+        whole.write_text(json.dumps({**run, "at_once": found}) + "\n")
+        whole.replace(path)
+
+    with tempfile.TemporaryDirectory() as folder:
+        Bench(args, pathlib.Path(folder)).run(found, keep)
+    table = as_table(found)
     (args.out / "printed.md").write_text(table + "\n")
     print(table)
 
