@@ -19,6 +19,7 @@ A run that was stopped goes on behind its last whole turn."""
 import argparse
 import contextlib
 import copy
+import hashlib
 import json
 import pathlib
 import random
@@ -107,14 +108,21 @@ class Bench:
 
 
 def resumed(path: pathlib.Path, run: dict) -> dict:
-    """What was asked before, by the same program on the same machine: a turn is whole or is not there."""
+    """What was asked before of the same by the same on the same machine; a turn is whole or is not there."""
     if not path.exists():
-        return {}
+        return {"starts": 0, "at_once": {}}
     kept = json.loads(path.read_text())
-    same = lambda run: {"commit": run["commit"], "cpu": run["machine"]["cpu"], "cores": run["machine"]["cores"]}
-    if same(kept) != same(run):
-        sys.exit(f"{path} is of {same(kept)}, and this is {same(run)}: say another --out, or remove it")
-    return kept["at_once"]
+    cpu = lambda run: {key: run["machine"][key] for key in ("cpu", "cores")}
+    there, here = (cpu(run) | {key: run.get(key) for key in ("commit", "of", "ways")} for run in (kept, run))
+    for key, is_here in here.items():
+        if there[key] != is_here:
+            sys.exit(f"{path} has {key} {there[key]}, and this is {is_here}: say another --out, or remove it")
+    return kept
+
+
+def whole(found: dict) -> dict:
+    """The loads that were asked to their end."""
+    return {load: ways for load, ways in found.items() if all(len(cell["blocks_s"]) == LOADS[int(load)][1] * LOADS[int(load)][2] for cell in ways.values())}
 
 
 def as_table(found: dict) -> str:
@@ -158,24 +166,31 @@ def interval(questions: list, first: list, block: int) -> tuple:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spechop", required=True)
-    parser.add_argument("--index", required=True, help="the index of 2WikiMultihopQA's extended corpus")
+    parser.add_argument("--index", type=pathlib.Path, required=True, help="the index of 2WikiMultihopQA's extended corpus")
     parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--at-once", type=int, nargs="+", choices=LOADS, default=list(LOADS), help="how many questions at once")
     parser.add_argument("--ways", nargs="+", choices=(PLAIN, *WAYS), default=list(WAYS), help="the first is held against")
     args = parser.parse_args()
-    run, path = circumstances(), args.out / "results.json"
-    found = resumed(path, run)
+    path = args.out / "results.json"
+    digest = lambda file: hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    files = {"program": pathlib.Path(args.spechop), "index": args.index / "manifest.json", "questions": args.questions}
+    run = {**circumstances(), "of": {name: digest(file) for name, file in files.items()}, "ways": args.ways}
+    kept = resumed(path, run)
+    run |= {key: kept[key] for key in ("starts", "at_once")}
+    run["starts"] += 1
     args.out.mkdir(parents=True, exist_ok=True)
 
     def keep():
-        whole = path.with_suffix(".new")
-        whole.write_text(json.dumps({**run, "at_once": found}) + "\n")
-        whole.replace(path)
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(run) + "\n")
+        new.replace(path)
 
     with tempfile.TemporaryDirectory() as folder:
-        Bench(args, pathlib.Path(folder)).run(found, keep)
-    table = as_table(found)
+        Bench(args, pathlib.Path(folder)).run(run["at_once"], keep)
+    table = as_table(whole(run["at_once"]))
+    if run["starts"] > 1:
+        table += f"\n\nThe server was started {run['starts']} times, and `auto` learnt anew each time."
     (args.out / "printed.md").write_text(table + "\n")
     print(table)
 
