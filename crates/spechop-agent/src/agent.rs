@@ -68,6 +68,31 @@ impl Agent {
         settings: &Settings,
         trace: &mut (dyn FnMut(TraceEvent) + Send),
     ) -> Result<Report, AgentError> {
+        self.drive(question, settings, None, trace).await
+    }
+
+    /// The same for somebody who has an answer already: the beginning of another one is of no use then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Agent::answer`]; `None` if the budget is used up before the answer is whole.
+    pub(crate) async fn answer_wholly(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<Report, Option<AgentError>> {
+        self.drive(question, settings, Some(None), trace).await
+    }
+
+    /// If the end of the budget cuts the answer short, `cut_short` takes its place, if there is one.
+    async fn drive<E: From<AgentError>>(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        mut cut_short: Option<E>,
+        trace: &mut (dyn FnMut(TraceEvent) + Send),
+    ) -> Result<Report, E> {
         let (window, effects) = Window::open(Limits {
             width: settings.width,
             hops_max: settings.hops_max,
@@ -78,9 +103,15 @@ impl Agent {
         let mut pending = VecDeque::from_iter(effects);
         loop {
             while let Some(effect) = pending.pop_front() {
+                // Nothing is launched for the beginning of an answer that nobody takes.
+                if run.is_cut_short
+                    && let Some(instead) = cut_short.take()
+                {
+                    return Err(instead);
+                }
                 match effect {
                     Effect::Answer { branch, answer } => return Ok(run.report(branch, answer)),
-                    Effect::Fail { stage, .. } => return Err(run.failure(stage)),
+                    Effect::Fail { stage, .. } => return Err(run.failure(stage).into()),
                     effect => pending.extend(run.carry_out(&effect)),
                 }
             }
@@ -103,9 +134,9 @@ impl Agent {
                 News::BudgetEnd => Some(Event::FinishNow),
                 News::Deadline => {
                     let committed = run.committed();
-                    return Err(AgentError::Deadline { committed });
+                    return Err(AgentError::Deadline { committed }.into());
                 }
-                News::Idle => return Err(idle(run.committed())),
+                News::Idle => return Err(idle(run.committed()).into()),
             };
             if let Some(event) = event {
                 pending.extend(run.apply(event));

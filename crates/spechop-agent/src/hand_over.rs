@@ -4,7 +4,7 @@ use spechop_types::{BranchId, Chance, Question};
 use tokio::time::Instant;
 
 use crate::search::Tab;
-use crate::{Agent, AgentError, Due, Journal, Report, Settings, Stopped, TraceEvent, TraceKind};
+use crate::{Agent, AgentError, Journal, ProviderChanges, Report, Settings, TraceEvent, TraceKind};
 
 impl Agent {
     /// Answers anew a question that another agent has answered, as `first` says, and that is hardly
@@ -38,32 +38,30 @@ impl Agent {
             provisional: false,
             kind: TraceKind::HandedOver { of_form },
         });
-        let behind = &mut |event: TraceEvent| {
-            trace(TraceEvent {
-                at: before + event.at,
-                branch: BranchId(branches + event.branch.0),
-                ..event
-            });
-        };
         let mut tab = Tab::of(&first, 1, settings, began);
+        let mut changes = ProviderChanges::default();
+        let behind = &mut |event: TraceEvent| {
+            changes.hear(&event);
+            trace(event.behind(before, branches, &tab.first.usage));
+        };
         let own_notes = |journal: &Journal| journal.further(before, Some(branches));
         let own = Settings {
             bill: tab.others.first().cloned(),
             journal: settings.journal.as_ref().map(own_notes),
-            // The answer that is there is better than the beginning of another one.
+            // Then the answer that is there is taken.
             finish: None,
             budget,
             ..settings.clone()
         };
         let second = tokio::select! {
             biased;
-            ended = self.answer(question, &own, behind) => Some(ended),
+            ended = self.answer_wholly(question, &own, behind) => Some(ended),
             () = settings.finish_asked() => None,
         };
-        let mut given_up = tab.pay();
+        let given_up = tab.pay();
         let failed = match second {
-            Some(Ok(mut report)) if report.stopped != Stopped::Budget => {
-                report.add_wasted(&Due::wasted(&first));
+            Some(Ok(mut report)) => {
+                report.add_wasted(&tab.first);
                 if let Some(journal) = &own.journal {
                     journal.answers();
                 }
@@ -76,12 +74,7 @@ impl Agent {
                 report.provider_changes.extend(later);
                 return (report, None);
             }
-            // The beginning of an answer. It has been paid: nothing of it stands on the bill.
-            Some(Ok(report)) => {
-                given_up.push(Due::wasted(&report));
-                None
-            }
-            Some(Err(error)) => Some(error),
+            Some(Err(failed)) => failed,
             None => None,
         };
         let mut report = first;
@@ -89,6 +82,7 @@ impl Agent {
             report.elapsed += due.elapsed;
             report.add_wasted(&due);
         }
+        report.provider_changes.extend(changes);
         (report, failed)
     }
 }

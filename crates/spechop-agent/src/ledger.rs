@@ -304,10 +304,15 @@ impl Ledger {
         usage.foreseen = self.foreseen;
         usage.hidden = self.hidden;
         for stage in Stage::ALL {
+            let waiting = in_line.0[stage];
+            let fees = self.prices.of(stage).call.0.saturating_mul(waiting.into());
             let calls = usage.of(stage);
             *calls = self.calls[stage];
-            calls.started = calls.started.saturating_sub(in_line.0[stage]);
-            calls.wasted = calls.wasted.saturating_sub(in_line.0[stage]);
+            calls.started = calls.started.saturating_sub(waiting);
+            calls.wasted = calls.wasted.saturating_sub(waiting);
+            for cost in [&mut calls.cost, &mut calls.cost_wasted] {
+                cost.money = cost.money.minus(Money(fees));
+            }
         }
         usage
     }

@@ -41,7 +41,8 @@ pub(crate) struct BranchNotes {
 
 /// Times, best guess and cost of a look-up so far.
 pub(crate) struct LookupNotes {
-    /// The branch that first asked it, and its hop.
+    /// The branch that asked it last, as far as that was noted, and its hop. The window may have forgotten the
+    /// look-up.
     pub(crate) asker: (BranchId, u32),
     pub(crate) launched: Instant,
     pub(crate) target: Duration,
@@ -54,7 +55,7 @@ pub(crate) struct LookupNotes {
     pub(crate) foreseen: Option<Duration>,
     /// It was begun because somebody had written that draft, at this cost.
     pub(crate) draft_cost: Option<Box<Cost>>,
-    /// The guess had no turn, or lost it.
+    /// The guess had no turn, or lost it, or was not asked for because of the budget.
     pub(crate) guess_refused: bool,
     /// The guesses so far, in the order of their coming: the first is the one that counts.
     pub(crate) guesses: Vec<Guess>,

@@ -9,7 +9,7 @@ use spechop_types::{
 use spechop_verifier::Verdict;
 use spechop_window::Stop;
 
-use crate::Due;
+use crate::{Due, TraceEvent, TraceKind};
 
 /// A question's answer, its committed trajectory and its cost.
 #[derive(Clone, Debug)]
@@ -70,6 +70,13 @@ impl ProviderChanges {
         }
     }
 
+    /// A call of a plan made one, if the event says so.
+    pub(crate) fn hear(&mut self, event: &TraceEvent) {
+        if let TraceKind::ProviderChanged { change } = &event.kind {
+            self.add(change.clone(), 1);
+        }
+    }
+
     /// Those of later calls.
     pub(crate) fn extend(&mut self, later: Self) {
         for (change, times) in later.0 {
@@ -118,8 +125,8 @@ pub struct HopReport {
     /// How long its look-up had already run when it was asked for, or how long it took. Zero if it was
     /// not drafted.
     pub foreseen: Duration,
-    /// Whether its guess had no turn, or lost it: then its lateness tells of the load, and nothing of
-    /// the speculator.
+    /// Whether its guess had no turn, or lost it, or was not asked for because of the budget: that none was
+    /// there in time tells nothing of the speculator then.
     pub guess_refused: bool,
     /// Whether its speculator was asked, was in time, and had no guess.
     pub silent: bool,
@@ -328,7 +335,8 @@ impl Usage {
         self
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Beside those of another plan.
+    pub(crate) fn add(&mut self, other: &Self) {
         for (stage, calls) in Stage::ALL.into_iter().zip(other.every()) {
             let own = self.of(stage);
             own.started += calls.started;

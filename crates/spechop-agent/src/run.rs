@@ -47,6 +47,8 @@ pub(crate) struct Run<'a> {
     failure: Option<PortError>,
     /// The report has been made: what it cost stands there.
     is_answered: bool,
+    /// The budget is used up, or somebody wants the answer now, and only the beginning of one can come.
+    pub(crate) is_cut_short: bool,
 }
 
 impl<'a> Run<'a> {
@@ -78,11 +80,17 @@ impl<'a> Run<'a> {
             provider_changes: ProviderChanges::default(),
             failure: None,
             is_answered: false,
+            is_cut_short: false,
         }
     }
 
     pub(crate) fn apply(&mut self, event: Event) -> Effects {
-        self.window.apply(event)
+        let is_end = matches!(event, Event::FinishNow);
+        let effects = self.window.apply(event);
+        // A head that is writing a last answer anyway may finish it. If not, a new head writes one.
+        let is_write = |effect: &Effect| matches!(effect, Effect::Write { .. });
+        self.is_cut_short |= is_end && effects.iter().any(is_write);
+        effects
     }
 
     pub(crate) fn committed(&self) -> usize {
@@ -108,7 +116,7 @@ impl<'a> Run<'a> {
             Effect::Salvage { branch, lookup } => self.salvage(branch, lookup),
             Effect::Confirm { branch, lookup } => self.confirm(branch, lookup),
             Effect::Drop { lookup } => self.drop_lookup(lookup),
-            // The loop in `Agent::answer` ends on these.
+            // The loop in `Agent::drive` ends on these.
             Effect::Answer { .. } | Effect::Fail { .. } => {}
         }
         Effects::new()
@@ -291,5 +299,11 @@ impl<'a> Run<'a> {
 
     fn hop(&self, branch: BranchId) -> u32 {
         self.branches.get(branch).map_or(0, |notes| notes.hop)
+    }
+
+    /// The branch that asks a look-up now, and its hop.
+    fn asker(&self, lookup: LookupId) -> Option<(BranchId, u32)> {
+        let branch = self.window.asker(lookup)?;
+        Some((branch, self.hop(branch)))
     }
 }

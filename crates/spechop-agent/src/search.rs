@@ -19,10 +19,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use spechop_ports::Planner;
-use spechop_types::{BranchId, Budget, Chance, Question};
+use spechop_types::{Budget, Chance, Question};
 use tokio::time::Instant;
 
-use crate::{Agent, AgentError, Bill, Due, Journal, Ports, Report, Settings, Stopped, TraceEvent};
+use crate::{
+    Agent, AgentError, Bill, Due, Journal, Ports, ProviderChanges, Report, Settings, TraceEvent,
+};
 
 /// A plan whose readings are on average (geometrically) this likely to be right is not searched for better ones.
 const ENOUGH: f64 = 0.3;
@@ -39,7 +41,8 @@ impl Agent {
     ///
     /// The trace is that of the plan that was chosen, and told when it is. The calls of the others count as
     /// wasted. They share what the first plan leaves of the question's budget; if that is too little, the first
-    /// plan's answer is taken. If somebody wants the answer now, it is the first plan's.
+    /// plan's answer is taken. What the end of the budget would cut short is left out. If somebody wants the
+    /// answer now, it is the first plan's.
     ///
     /// The journal has the calls of all plans. Those of plans that the trace does not tell of are of no branch.
     ///
@@ -79,12 +82,11 @@ impl Agent {
             };
             let before = began.elapsed();
             let mut tab = Tab::of(&chosen.report, further.len(), settings, began);
-            let others = self.others(further, question, settings, &tab.others, before);
-            let mut others = others.await;
             let mut changes = std::mem::take(&mut chosen.report.provider_changes);
-            for (_, plan) in &mut others {
-                changes.extend(std::mem::take(&mut plan.report.provider_changes));
-            }
+            let mut later = vec![ProviderChanges::default(); further.len()];
+            let others = self.others(further, question, settings, &tab.others, before, &mut later);
+            let others = others.await;
+            later.into_iter().for_each(|later| changes.extend(later));
             let least = chosen.sureness(question) + MUCH.ln();
             let sureness = |(_, plan): &(usize, Plan)| plan.sureness(question);
             let best = (others.into_iter()).max_by(|a, b| sureness(a).total_cmp(&sureness(b)));
@@ -92,7 +94,7 @@ impl Agent {
             let mut dues = tab.pay();
             if let Some((at, better)) = better {
                 dues[at] = Due::wasted(&chosen.report);
-                chosen = better.behind(before, chosen.report.branches);
+                chosen = better.behind(&chosen.report, before);
             }
             let report = &mut chosen.report;
             report.provider_changes = changes;
@@ -105,7 +107,7 @@ impl Agent {
     }
 
     /// The plans of the other planners that came to an end, by number. They begin so long after the question. What
-    /// any of them has cost is on its bill.
+    /// any of them has cost is on its bill, and its changes of provider are noted.
     async fn others(
         &self,
         further: &[Arc<dyn Planner>],
@@ -113,10 +115,11 @@ impl Agent {
         settings: &Settings,
         bills: &[Bill],
         before: Duration,
+        changes: &mut [ProviderChanges],
     ) -> Vec<(usize, Plan)> {
         let own_notes = |journal: &Journal| journal.further(before, None);
-        let plans = further.iter().zip(bills).enumerate();
-        let plans = plans.map(async |(at, (planner, bill))| {
+        let plans = further.iter().zip(bills).zip(changes).enumerate();
+        let plans = plans.map(async |(at, ((planner, bill), changes))| {
             let agent = Self::new(Ports {
                 planner: Arc::clone(planner),
                 // It foresees the words of the first planner, and is to learn no others.
@@ -131,8 +134,12 @@ impl Agent {
                 ..settings.clone()
             };
             let mut heard = Vec::new();
-            let hear = &mut |event| heard.push(event);
-            let report = agent.answer(question, &settings, hear).await.ok()?;
+            let hear = &mut |event: TraceEvent| {
+                changes.hear(&event);
+                heard.push(event);
+            };
+            let report = agent.answer_wholly(question, &settings, hear).await;
+            let report = report.ok()?;
             bill.set(Due::wasted(&report));
             let journal = settings.journal;
             let plan = Plan {
@@ -160,19 +167,21 @@ struct Plan {
 }
 
 impl Plan {
-    /// The chosen one, which was begun so long after its question, which has had so many branches by then: its
-    /// times count from the question, and no branch has the number of one of those.
-    fn behind(mut self, before: Duration, branches: u32) -> Self {
+    /// The chosen one, which was begun behind a first one, so long after its question: its times count from the
+    /// question, no branch has the number of one of the first, and what that has cost is not forgotten.
+    fn behind(mut self, first: &Report, before: Duration) -> Self {
+        let branches = first.branches;
         if let Some(journal) = &self.journal {
             journal.answers();
             journal.told_alone(branches);
         }
         self.report.first_answer.at += before;
         self.report.branches += branches;
-        for event in &mut self.heard {
-            event.at += before;
-            event.branch = BranchId(branches + event.branch.0);
-        }
+        let spent = first.usage.all_wasted();
+        let heard = self.heard.into_iter();
+        self.heard = heard
+            .map(|event| event.behind(before, branches, &spent))
+            .collect();
         self
     }
 
@@ -198,9 +207,7 @@ impl Plan {
     /// taken for sure; an answer that nothing supports is not.
     fn sureness(&self, question: &Question) -> f64 {
         let hops = &self.report.hops;
-        // One that its budget has cut short is the beginning of an answer.
-        let is_whole = self.report.stopped != Stopped::Budget;
-        if hops.is_empty() || !is_whole || !self.report.confidence(question).supported {
+        if hops.is_empty() || !self.report.confidence(question).supported {
             return LEAST.ln();
         }
         let read = hops.iter().map(|hop| &hop.hop.observation);
@@ -216,7 +223,7 @@ impl Plan {
 pub(crate) struct Tab<'a> {
     bill: Option<&'a Bill>,
     began: Instant,
-    first: Due,
+    pub(crate) first: Due,
     pub(crate) others: Vec<Bill>,
 }
 

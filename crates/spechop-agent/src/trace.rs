@@ -26,6 +26,19 @@ pub struct TraceEvent {
     pub kind: TraceKind,
 }
 
+impl TraceEvent {
+    /// The same event of a plan that began so long after the question. The question had had so many branches by
+    /// then, and had spent so much.
+    pub(crate) fn behind(mut self, before: Duration, branches: u32, spent: &Usage) -> Self {
+        self.at += before;
+        self.branch = BranchId(branches + self.branch.0);
+        if let TraceKind::Committed { usage, .. } = &mut self.kind {
+            usage.add(spent);
+        }
+        self
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum TraceKind {
@@ -74,7 +87,8 @@ pub enum TraceKind {
     Committed {
         /// The hop.
         hop: Hop,
-        /// The cost of the question so far. Calls that are under way count as wasted.
+        /// The cost of the question so far, that of an answer or a plan before this one included. Calls that are
+        /// under way count as wasted.
         usage: Box<Usage>,
     },
     /// A search of a call went to another provider; told at the end of the call.

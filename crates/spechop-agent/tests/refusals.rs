@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
-    Agent, Bill, Calls, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Usage,
+    Agent, Bill, Calls, Policy, Ports, Prices, Report, Settings, TraceEvent, TraceKind, Usage,
 };
 use spechop_ports::{Planner, Reader, Speculator, Wishes};
 use spechop_sched::{
@@ -15,7 +15,7 @@ use spechop_sched::{
     ScheduledRetriever,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, Refusal, Stage};
+use spechop_types::{Budget, Chance, Money, Price, Refusal, Stage};
 
 use crate::asking::{question, settings, steady, trajectory};
 
@@ -196,11 +196,26 @@ async fn a_look_up_that_waited_in_vain_is_told_and_costs_nothing() {
 async fn what_is_still_in_line_is_not_told_to_have_been_started() {
     let index = backend(1, 0);
     let script = steady(&[true, true]);
-    let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings(2)).await;
+    let fee = Price {
+        call: Money(1),
+        ..Price::default()
+    };
+    let settings = Settings {
+        prices: Prices {
+            target: fee,
+            ..Prices::default()
+        },
+        ..settings(2)
+    };
+    let (report, events) = ask(ports(&script, &index, rule(Grade::Full)), &settings).await;
     let targets = |usage: &Usage| (usage.targets.started, usage.targets.wasted);
     let told: Vec<_> = committed(&events).iter().map(targets).collect();
     assert_eq!(told, [(1, 0), (2, 0)]);
     assert_eq!(targets(&report.usage), (2, 0));
+    // Nor has it cost anything.
+    let money = |usage: &Usage| [usage.targets.cost, usage.targets.cost_wasted].map(|c| c.money.0);
+    let told: Vec<_> = committed(&events).iter().map(money).collect();
+    assert_eq!(told, [[1, 0], [2, 0]]);
 }
 
 /// Every draft is right, and waits for a place until the planner has written the same words.
@@ -321,6 +336,38 @@ async fn a_guess_that_is_in_line_again_is_not_taken_for_a_slow_one() {
     assert_eq!(report.tokens_lost, 0, "nothing of it is still under way");
 }
 
+/// The branch that asked first is rolled back, and another one takes its look-up over.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_of_the_branch_that_asks_by_then() {
+    let mut script = Script::steady(&[false, true], 100, 1000, 50);
+    script.hops[1].depends_on = Some(Vec::new());
+    let script = ScriptedPorts::new(script);
+    let (free, guesses, full) = (backend(64, 64), backend(1, 1), rule(Grade::Full));
+    let guesser = Scheduled::<dyn Speculator>::new(Arc::new(script.clone()), &guesses, full);
+    let mut ports = ports(&script, &free, full);
+    ports.speculator = Some(Arc::new(guesser));
+    let other = async {
+        // Behind the first guess, somebody else needs the place until the end.
+        tokio::time::sleep(Duration::from_millis(160)).await;
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(())
+        };
+        let needed = spechop_ports::Call::authoritative();
+        guesses.run(&needed, 1.0, work).await
+    };
+    let asked = settings(2);
+    let ((report, events), other) = futures::join!(ask(ports, &asked), other);
+    assert!(other.is_ok());
+    assert_eq!(report.usage.salvaged, 1);
+    let no_place = (Stage::Speculation, Refusal::NoPlace);
+    check(&report, &events, &[no_place; 2]);
+    let is_refusal = |event: &&TraceEvent| matches!(event.kind, TraceKind::NotSpeculated { .. });
+    let refused = events.iter().filter(is_refusal);
+    let refused: Vec<_> = refused.map(|event| (event.branch.0, event.hop)).collect();
+    assert_eq!(refused, [(1, 2), (2, 2)]);
+}
+
 /// Not even if the answer needs it: the index is busy with something else until the question ends.
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_never_had_its_turn_is_not_billed() {
@@ -396,6 +443,8 @@ async fn what_the_budget_keeps_back_is_told() {
     );
     check(&report, &events, &refused);
     assert_eq!(report.usage.targets.started, 2);
+    // Nobody was asked, and nobody was too late.
+    assert!(report.hops.iter().all(|hop| hop.guess_refused));
 }
 
 /// Planned ahead, segments could only lead to look-ups that the budget keeps back, too.

@@ -2,6 +2,7 @@
 
 mod again;
 mod life;
+mod seat;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -18,6 +19,7 @@ use crate::meter::Meter;
 
 pub use self::again::BackInLine;
 pub use self::life::{BranchFate, Life, WeakLife};
+pub use self::seat::Seat;
 
 /// Who needs the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,27 +39,6 @@ pub enum Progress {
     Queued,
     /// Some of it has had its turn, if perhaps not all.
     Begun,
-}
-
-/// Whoever gives calls their turns. A call tells the one it waits or runs at what becomes of it.
-pub trait Seat: Send + Sync {
-    /// The answer needs the call now. Told once at most.
-    fn promoted(&self);
-
-    /// The thing behind the port asked for less (429, 503, a challenge page), whether or not it is
-    /// asked again.
-    fn pushed_back(&self);
-
-    /// What a call that waits here and may be wasted has no turn for.
-    fn lacks(&self) -> Refusal {
-        Refusal::NoPlace
-    }
-
-    /// How far a call that sits here has come, as far as that is not noted on the call itself
-    /// ([`Call::advance`]).
-    fn progress(&self) -> Progress {
-        Progress::New
-    }
 }
 
 /// What a question wishes of every call that is made for it.
@@ -131,12 +112,30 @@ impl Shared {
             // Nothing is further.
             _ => return Progress::Begun,
         };
-        // Asked outside the locks, as they are told.
-        let seat = self.seat.lock().as_ref().and_then(Weak::upgrade);
-        let parts: Vec<Arc<Self>> = self.parts.lock().iter().filter_map(Weak::upgrade).collect();
+        let (seat, parts) = (self.seat(), self.parts());
         let of_seat = seat.map(|seat| seat.progress());
         let of_parts = parts.iter().map(|part| part.progress());
         of_parts.chain(of_seat).fold(own, Progress::max)
+    }
+
+    /// Of one without a seat, what the first part lacks that waits.
+    fn lacks(&self) -> Refusal {
+        if let Some(seat) = self.seat() {
+            return seat.lacks();
+        }
+        let mut parts = self.parts().into_iter();
+        let waiting = parts.find(|part| part.progress() == Progress::Queued);
+        waiting.map_or(Refusal::NoPlace, |part| part.lacks())
+    }
+
+    /// It is told and asked outside the lock: it may well look at the call.
+    fn seat(&self) -> Option<Arc<dyn Seat>> {
+        self.seat.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Those that are there, outside the lock as well.
+    fn parts(&self) -> Vec<Arc<Self>> {
+        self.parts.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -208,19 +207,23 @@ impl Call {
     }
 
     /// A call of its own for the same tenant and with the same wishes, in the lane of now: for work that
-    /// several calls share. What it spends its time on is told of this one, too.
+    /// several calls share. What it spends its time on is told of this one, too. It holds no life.
     #[must_use]
     pub fn detached(&self) -> Self {
         let mut shared = Shared::new(self.tenant().clone(), self.lane(), None);
-        shared.timed_with = Some(self.clone());
+        // Others may need it when the question of this one is over.
+        shared.timed_with = Some(Self {
+            life: None,
+            ..self.clone()
+        });
         Self {
             shared: Arc::new(shared),
             chance: self.chance,
             wishes: self.wishes,
             has_one_turn: self.has_one_turn,
             trace: self.trace.clone(),
-            life: self.life.clone(),
-            // Others may need it when the branch does not.
+            life: None,
+            // Nor has it a branch.
             fate: None,
         }
     }
@@ -292,7 +295,8 @@ impl Call {
         self.wishes
     }
 
-    /// What it holds for as long as its question is worked for: the same thing for all calls of a question.
+    /// What it holds for as long as its question is worked for: the same thing for all calls of a question. The call
+    /// of a shared run has another one, which lasts as long as those of whoever waits.
     pub fn life(&self) -> Option<&Life> {
         self.life.as_ref()
     }
@@ -407,12 +411,11 @@ impl Call {
         if self.shared.authoritative.swap(true, Relaxed) {
             return;
         }
-        if let Some(seat) = self.seat() {
+        if let Some(seat) = self.shared.seat() {
             seat.promoted();
         }
         // They stay its parts: it is as far as the furthest of them.
-        let parts = self.shared.parts.lock().clone();
-        for shared in parts.iter().filter_map(Weak::upgrade) {
+        for shared in self.shared.parts() {
             Self {
                 shared,
                 ..self.clone()
@@ -423,14 +426,14 @@ impl Call {
 
     /// The thing that it was sent to asked for less.
     pub fn push_back(&self) {
-        if let Some(seat) = self.seat() {
+        if let Some(seat) = self.shared.seat() {
             seat.pushed_back();
         }
     }
 
-    /// If it waits for a turn and may be wasted: what it has no turn for.
+    /// If it waits for a turn and may be wasted, or a part of it does: what it has no turn for.
     pub fn lacks(&self) -> Refusal {
-        self.seat().map_or(Refusal::NoPlace, |seat| seat.lacks())
+        self.shared.lacks()
     }
 
     /// From now on `seat` hears of it, and nobody else. What happened before is not told again: ask
@@ -448,32 +451,6 @@ impl Call {
         if self.lane() == Lane::Authoritative {
             run.promote();
         }
-    }
-
-    fn seat(&self) -> Option<Arc<dyn Seat>> {
-        // Told outside the lock: it may well look at the call.
-        self.shared.seat.lock().as_ref().and_then(Weak::upgrade)
-    }
-}
-
-/// Where those sit who [share](Call::share) a run.
-impl Seat for Call {
-    fn promoted(&self) {
-        self.promote();
-    }
-
-    fn pushed_back(&self) {
-        self.push_back();
-    }
-
-    fn lacks(&self) -> Refusal {
-        // The call's own, which asks whoever it sits at.
-        Self::lacks(self)
-    }
-
-    fn progress(&self) -> Progress {
-        // Those who share a run are as far as it is.
-        Self::progress(self)
     }
 }
 

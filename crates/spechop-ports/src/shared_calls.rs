@@ -1,8 +1,8 @@
 //! Identical calls of one tenant that are under way at the same time share one run.
 //!
-//! A run has a [`Call`] of its own, which is authoritative as soon as one of those who wait for it is. The run
-//! is dropped when the last of them has gone. Its outcome is told to all who wait, and to nobody who comes
-//! later. Nobody shares anything with another tenant.
+//! A run has a [`Call`] of its own, which is authoritative as soon as one of those who wait for it is, and which
+//! holds the [`Life`] of each of them. The run is dropped when the last of them has gone. Its outcome is told to
+//! all who wait, and to nobody who comes later. Nobody shares anything with another tenant.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use spechop_types::{Activity, Owned};
 use tokio::sync::Notify;
 
-use crate::{Call, Doing, panic_text};
+use crate::{Call, Doing, Life, panic_text};
 
 /// The runs that are under way, by tenant and key. Those who wait hold them, so that none outlives the last of
 /// those.
@@ -38,6 +38,37 @@ struct Run<O> {
     outcome: Shared<BoxFuture<'static, Result<O, Panicked>>>,
     /// One of those who waited has gone.
     left: Notify,
+    /// Held by its call, too.
+    lives: Arc<Mutex<Lives>>,
+}
+
+/// The lives of those who wait for a run: whatever works for it works for their questions.
+#[derive(Default)]
+struct Lives {
+    waiting: Vec<Option<Life>>,
+    /// Nobody waits. The life of the last who did stays, since work may not end with the wait for it.
+    is_forsaken: bool,
+}
+
+impl Lives {
+    /// One more waits. What is given back is over here, and to be dropped outside the lock.
+    fn join(&mut self, life: Option<&Life>) -> Option<Life> {
+        let was_forsaken = std::mem::take(&mut self.is_forsaken);
+        let last = was_forsaken.then(|| self.waiting.pop());
+        self.waiting.push(life.cloned());
+        last.flatten().flatten()
+    }
+
+    /// One of those who waited has gone. The same holds of what is given back.
+    fn leave(&mut self, life: Option<&Life>) -> Option<Life> {
+        self.is_forsaken = self.waiting.len() == 1;
+        if self.is_forsaken {
+            return None;
+        }
+        let mut waiting = self.waiting.iter();
+        let at = waiting.position(|waiting| waiting.as_ref() == life)?;
+        self.waiting.swap_remove(at)
+    }
 }
 
 /// A run that panicked, with its message.
@@ -81,7 +112,7 @@ where
         let (run, unused, over) = match place.upgrade() {
             Some(run) if !run.is_over() => (run, Some(start), None),
             over => {
-                let run = Arc::new(Run::new(call.detached(), start));
+                let run = Arc::new(Run::new(call, start));
                 *place = Arc::downgrade(&run);
                 (run, None, over)
             }
@@ -91,6 +122,7 @@ where
         drop(runs);
         drop(over);
         call.share(&run.call);
+        let _over = run.lives.lock().join(call.life());
         // The work of the run is told of the call that began it.
         let joining = unused.is_some().then(|| call.doing(Activity::Join));
         let waiter = Waiter {
@@ -128,11 +160,14 @@ impl<K: Eq + Hash, O> Runs<K, O> {
 }
 
 impl<O: Clone + Send + Sync + 'static> Run<O> {
-    fn new<S, F>(call: Call, start: S) -> Self
+    /// `begins` is the call that begins it.
+    fn new<S, F>(begins: &Call, start: S) -> Self
     where
         S: FnOnce(Call) -> F,
         F: Future<Output = O> + Send + 'static,
     {
+        let lives: Arc<Mutex<Lives>> = Arc::default();
+        let call = begins.detached().within(Life::of(lives.clone()));
         // Passed on, a panic would reach everybody who looks at the run, even while they unwind, and that ends
         // the process.
         let outcome = AssertUnwindSafe(start(call.clone()))
@@ -142,6 +177,7 @@ impl<O: Clone + Send + Sync + 'static> Run<O> {
             call: Arc::new(call),
             outcome: outcome.boxed().shared(),
             left: Notify::new(),
+            lives,
         }
     }
 }
@@ -181,6 +217,7 @@ impl<O> Drop for Waiter<'_, O> {
         if run.was_kept() {
             self.call.serve_kept();
         }
+        let _over = self.run.lives.lock().leave(self.call.life());
         self.run.left.notify_waiters();
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Admitted {
     pub(crate) tuned: Option<Tuned>,
     ports: Ports,
     tally: Tally,
+    /// The fallback has begun an answer of its own, whatever comes of it.
+    is_handed_over: bool,
     /// What was said before the question, until it is put into it.
     conversation: Option<Conversation>,
     /// The question under its name; it may be the client's.
@@ -200,6 +202,7 @@ impl Admission {
                 occupancy: Occupancy::default(),
                 still,
             },
+            is_handed_over: false,
             conversation: None,
             ports: state.toolbox.ports(asked.speculator),
             state,
@@ -273,6 +276,7 @@ impl Admitted {
             self.resolve(conversation).await;
         }
         let (settings, state) = (&self.asked.settings, &self.state);
+        let is_handed_over = &mut self.is_handed_over;
         let Tally {
             record,
             occupancy,
@@ -290,6 +294,7 @@ impl Admitted {
                 record.hear(&event);
             }
             occupancy.hear(&event);
+            *is_handed_over |= matches!(event.kind, TraceKind::HandedOver { .. });
             if let TraceKind::Committed { hop, .. } = &event.kind {
                 state.toolbox.committed(settings, hop);
             }
@@ -307,10 +312,11 @@ impl Admitted {
         // against its, nor are the calls of other plans speculation's. What was handed over had two.
         if report.plans == 1 && report.handed_over.is_none() {
             state.audits.offer(&self.asked.question, settings, &report);
-            // What was done before the question began says nothing about how to answer it.
-            state
-                .tunings
-                .record(tuning.clone(), settings.width, self.asked.free.k, &report);
+            // What was done before the question began says nothing about how to answer it. A second answer
+            // that was given up has made calls for none of these hops.
+            let counts = self.asked.free.k && !self.is_handed_over;
+            let (tunings, of) = (&state.tunings, tuning.clone());
+            tunings.record(of, settings.width, counts, &report);
         }
         // It is answered once.
         let _ = self.opened.question.replay.set(Replay {
@@ -427,6 +433,10 @@ impl Tally {
             let before = rewriting.took();
             report.elapsed = report.elapsed.saturating_add(before);
             report.first_answer.at = report.first_answer.at.saturating_add(before);
+            // If it was of use, it is among the used calls, with whose time this one is compared.
+            if rewriting.is_used() {
+                report.followed = report.followed.saturating_add(before);
+            }
             rewriting.charge(&mut report.usage);
         }
         if let Some(state) = self.state.take() {

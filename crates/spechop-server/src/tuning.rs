@@ -172,10 +172,11 @@ impl Tunings {
         known.unwrap_or(Chance::EVEN)
     }
 
-    /// Learns from a question that was answered, with a k that was chosen for it or that somebody fixed.
+    /// Learns from a question that was answered. Its calls count if k was `chosen` for it and all of them
+    /// were made for its hops.
     pub(crate) fn record(&self, of: TuningOf, width: Width, chosen: bool, report: &Report) {
         let k = width.get().unwrap_or(NonZeroUsize::MAX);
-        let stages: Vec<Stages> = report.hops.iter().map(stages).collect();
+        let stages: Vec<Stages> = report.hops.iter().map(|hop| stages(hop, of.item)).collect();
         let judged = report
             .hops
             .iter()
@@ -302,10 +303,17 @@ fn accepted(hop: &HopReport) -> Option<bool> {
     hop.guess_held.or(hop.silent.then_some(false))
 }
 
-fn stages(hop: &HopReport) -> Stages {
-    // Its look-up and its guess were another branch's: their times began before the hop did. Or its guess
-    // had no turn: that it was late tells of the load, and nothing of the speculator.
-    if hop.salvaged || hop.guess_refused {
+/// Whether a hop tells nothing of its speculator. Its look-up and its guess were another branch's: their times
+/// began before the hop did. Or its look-up was drafted, and had a start over a guess that was not there in time.
+/// Or its guess had no turn, or the budget had none to spare: that tells of the load, and of the budget.
+fn is_untried(hop: &HopReport) -> bool {
+    let was_outrun = !hop.foreseen.is_zero() && hop.times.speculation.is_none();
+    hop.salvaged || hop.guess_refused || was_outrun
+}
+
+fn stages(hop: &HopReport, speculator: SpeculatorKind) -> Stages {
+    // If nobody guesses, no guess was outrun.
+    if is_untried(hop) && (speculator != SpeculatorKind::None || hop.salvaged) {
         return Stages {
             segment: Some(hop.times.segment.as_secs_f64()),
             ..Stages::default()
@@ -342,7 +350,7 @@ pub(crate) fn past(report: &Report, width: Width, speculator: SpeculatorKind) ->
 
 fn guess(hop: &HopReport, k: NonZeroUsize) -> PastGuess {
     match (hop.times.speculation.map(ms), accepted(hop)) {
-        _ if k == NonZeroUsize::MIN || hop.salvaged || hop.guess_refused => PastGuess::Untried,
+        _ if k == NonZeroUsize::MIN || is_untried(hop) => PastGuess::Untried,
         (Some(ms), _) if hop.silent => PastGuess::NoIdea { ms },
         (Some(ms), Some(accepted)) => PastGuess::Compared {
             ms,

@@ -8,11 +8,13 @@ use crate::support::{Empty, Server, Sure, bare, config, question};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use spechop_ports::{Call, PlanRequest, Planned, Planner, PortError};
+use spechop_proto::admin_client::AdminClient;
 use spechop_proto::ask_event::Event;
-use spechop_proto::{AskEvent, AskRequest, Budget};
+use spechop_proto::options::Width;
+use spechop_proto::{AskEvent, AskRequest, Budget, GetTuningRequest};
 use spechop_server::{Bare, Toolbox};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Observation, Step};
+use spechop_types::{Observation, Stage, Step};
 
 /// Says one thing to every question, behind as many hops as the script has; or breaks.
 struct Talks(ScriptedPorts, Option<&'static str>);
@@ -32,27 +34,35 @@ impl Planner for Talks {
     }
 }
 
+/// A fallback that looks up once and says this, or breaks.
+fn talks(says: Option<&'static str>) -> Talks {
+    Talks(ScriptedPorts::new(Script::instant(1)), says)
+}
+
 /// A planner and a reader that are this sure, and a fallback that says this, or breaks.
 async fn server(sure: f64, says: Option<&'static str>) -> Server {
     configured(sure, says, "").await
 }
 
 async fn configured(sure: f64, says: Option<&'static str>, toml: &str) -> Server {
+    beside(talks(says), sure, toml).await
+}
+
+async fn beside(fallback: Talks, sure: f64, toml: &str) -> Server {
     let ports = ScriptedPorts::new(Script::instant(2));
     let parts = Bare {
         planner: Arc::new(Sure(ports.clone(), sure)),
         reader: Arc::new(Sure(ports.clone(), sure)),
         ..bare(&ports)
     };
-    over(ports, parts, says, toml).await
+    over(ports, parts, fallback, toml).await
 }
 
-async fn over(ports: ScriptedPorts, parts: Bare, says: Option<&'static str>, toml: &str) -> Server {
+async fn over(ports: ScriptedPorts, parts: Bare, fallback: Talks, toml: &str) -> Server {
     let config = config(&format!("[audit]\nshare = 1.0\n{toml}"));
-    let second = ScriptedPorts::new(Script::instant(1));
-    let planner = Arc::new(Talks(second.clone(), says));
+    let reader = Arc::new(fallback.0.clone());
     let toolbox = Toolbox::of(parts, &config);
-    let toolbox = toolbox.knowing_any_form(planner, Arc::new(second), &config);
+    let toolbox = toolbox.knowing_any_form(Arc::new(fallback), reader, &config);
     Server::over(ports, toolbox, config).await
 }
 
@@ -168,6 +178,31 @@ async fn without_a_second_answer_the_first_is_withheld() {
     }
 }
 
+/// They are no calls of speculation, which would be switched off for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_a_fallback_that_fails_are_not_held_against_k() {
+    let script = Script {
+        // It fails when it is to answer.
+        failures: [((1, Stage::Segment), u32::MAX)].into(),
+        ..Script::instant(1)
+    };
+    let fallback = Talks(ScriptedPorts::new(script), Some("Hello!"));
+    let server = beside(fallback, 0.001, "").await;
+    let asked = question().with(|asked| asked.width = Some(Width::AUTO));
+    let (events, answer) = server.told(asked).await;
+    assert!(events.iter().any(is_handed_over));
+    assert!(answer.handed_over.is_none());
+    // Its look-up was made, in vain.
+    let targets = answer.usage.unwrap().targets.unwrap();
+    assert_eq!((targets.started, targets.wasted), (3, 1));
+    let mut admin = AdminClient::new(server.channel().await);
+    let tunings = admin.get_tuning(GetTuningRequest {}).await.unwrap();
+    let [tuning] = tunings.into_inner().tunings.try_into().unwrap();
+    // What the hops of the first answer tell is learnt.
+    assert_eq!((tuning.hops, tuning.calls), (2, None));
+    server.is_idle().await;
+}
+
 /// The planner is sure of its words, and the reader is sure that there was nothing to read.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {
@@ -179,7 +214,7 @@ async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {
             retriever: Arc::new(Empty),
             ..bare(&ports)
         };
-        let server = over(ports, parts, says, "").await;
+        let server = over(ports, parts, talks(says), "").await;
         let (events, answer) = server.told(question()).await;
         assert!(events.iter().any(is_handed_over));
         assert_eq!(answer.handed_over.is_some(), says.is_some());

@@ -41,7 +41,8 @@ pub struct PastHop {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PastGuess {
-    /// None was asked for: k = 1. Or it was known before it was compared, and never was.
+    /// None was asked for, as at k = 1, or none that says anything of the speculator: it had no turn, or its look-up
+    /// had begun before it. Or it was known before it was compared, and never was.
     Untried,
     /// The observation was there first. How long the guess would have taken is not known.
     Late,

@@ -196,8 +196,9 @@ impl Run<'_> {
         if self.window.depth(branch) == Some(0) {
             self.promote_work(Work::Target(lookup));
         }
-        let now = self.running.now();
+        let (now, hop) = (self.running.now(), self.hop(branch));
         let notes = self.lookups.get_mut(lookup)?;
+        notes.asker = (branch, hop);
         let (seen, took) = (notes.unseen.take(), notes.target);
         let saved = if seen.is_some() || !took.is_zero() {
             took

@@ -28,6 +28,7 @@ impl Run<'_> {
         };
         if !self.may_speculate() {
             self.refuse(branch, Stage::Speculation, Refusal::Budget);
+            self.note(lookup, branch).guess_refused = true;
             return self.apply(nothing);
         }
         let request = GuessRequest {

@@ -142,12 +142,15 @@ impl Run<'_> {
         {
             notes.guess_refused = true;
         }
-        let (branch, hop) = match work {
-            Work::Segment(branch) | Work::Draft(branch, _) => (branch, self.hop(branch)),
-            Work::Target(lookup) | Work::Speculation(lookup) => match self.lookups.get(lookup) {
-                Some(notes) => notes.asker,
-                None => return,
-            },
+        let asker = match work {
+            Work::Segment(branch) | Work::Draft(branch, _) => Some((branch, self.hop(branch))),
+            Work::Target(lookup) | Work::Speculation(lookup) => {
+                let noted = self.lookups.get(lookup).map(|notes| notes.asker);
+                self.asker(lookup).or(noted)
+            }
+        };
+        let Some((branch, hop)) = asker else {
+            return;
         };
         // It was speculative, whatever became of the branch since.
         self.tell_as(branch, hop, true, TraceKind::NotSpeculated { stage, why });

@@ -99,18 +99,22 @@ impl Run<'_> {
         took: Duration,
         cost: Cost,
     ) -> Option<Event> {
-        let asker = self.window.asker(lookup);
+        let asker = self.asker(lookup);
         let notes = self.lookups.get_mut(lookup)?;
         notes.paid.add(Stage::Target, cost);
         (notes.target, notes.read) = (took, read);
         match asker {
-            Some(branch) => self.tell(
-                branch,
-                TraceKind::Observed {
-                    observation: observation.clone(),
-                    took,
-                },
-            ),
+            Some((branch, hop)) => {
+                // The window may forget the look-up before its guess is dropped.
+                notes.asker = (branch, hop);
+                self.tell(
+                    branch,
+                    TraceKind::Observed {
+                        observation: observation.clone(),
+                        took,
+                    },
+                );
+            }
             None => notes.unseen = Some(observation.clone()),
         }
         Some(Event::Observed {

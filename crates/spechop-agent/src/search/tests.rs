@@ -7,11 +7,13 @@ use spechop_ports::{
     Call, PlanRequest, Planned, PortError, ReadRequest, Reader, Reading, Retriever,
 };
 use spechop_testkit::passage;
-use spechop_types::{Budget, Money, Passage, Price, Step, SubQuestion, Tokens};
+use spechop_types::{Budget, Money, Passage, Price, ProviderChange, Step, SubQuestion, Tokens};
 use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::{CallNote, Finish, Journal, Notes, Prices, TraceKind};
+
+mod over;
 
 /// Asks one thing, as often as there are to be hops, and answers what was found.
 struct Asks {
@@ -42,12 +44,23 @@ impl Planner for Asks {
     }
 }
 
-/// Finds and reads what a sub-question says: "Rome 0.8" finds Rome, and is as sure as that.
+/// Finds and reads what a sub-question says: "Rome 0.8" finds Rome, and is as sure as that. Every search goes to
+/// another provider, and says so.
 struct World;
 
 #[async_trait]
 impl Retriever for World {
-    async fn retrieve(&self, _: &Call, query: &str, _: usize) -> Result<Vec<Passage>, PortError> {
+    async fn retrieve(
+        &self,
+        call: &Call,
+        query: &str,
+        _: usize,
+    ) -> Result<Vec<Passage>, PortError> {
+        call.changed_provider(ProviderChange {
+            from: "a".into(),
+            to: "b".into(),
+            why: query.into(),
+        });
         Ok(vec![passage(query, "a page", query)])
     }
 }
@@ -155,6 +168,20 @@ fn money_wasted(report: &Report) -> u64 {
     every.map(|calls| calls.cost_wasted.money.0).sum()
 }
 
+/// The searches that went to another provider.
+fn changed(report: &Report) -> Vec<String> {
+    let changes = report.provider_changes.iter();
+    changes.map(|(change, _)| change.why.to_string()).collect()
+}
+
+/// The target calls by a commit: all of them, and those that were wasted.
+fn by_commit(event: &TraceEvent) -> Option<(u32, u32)> {
+    match &event.kind {
+        TraceKind::Committed { usage, .. } => Some((usage.targets.started, usage.targets.wasted)),
+        _ => None,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_was_read_surely_is_the_answer() {
     let (report, told) = search("Rome 0.4", &["Oslo 0.9"], &settings()).await;
@@ -176,6 +203,19 @@ async fn a_plan_that_is_much_surer_takes_its_place_and_alone_is_told() {
     assert_eq!(report.elapsed.as_millis(), 40);
     assert_eq!(report.followed.as_millis(), 20);
     assert_eq!(report.first_answer.at.as_millis(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_so_far_of_a_chosen_plan_holds_that_of_the_first() {
+    let mut told = Vec::new();
+    let hear = &mut |event: TraceEvent| told.extend(by_commit(&event));
+    let further = [planner("Oslo 0.9")];
+    let report = agent("Rome 0.1")
+        .search(&further, &question(), &settings(), hear)
+        .await
+        .expect("an answer");
+    assert_eq!((&*report.answer, targets(&report)), ("Oslo", (2, 1)));
+    assert_eq!(told, [(2, 1)]);
 }
 
 /// The calls of both plans are noted, and the trace is that of the plan that was chosen.
@@ -288,6 +328,42 @@ async fn whoever_wants_the_answer_now_gets_the_first_plans() {
     assert_eq!((&*report.answer, report.elapsed.as_secs()), ("Rome", 1));
 }
 
+/// One had come to its end by then.
+#[tokio::test(start_paused = true)]
+async fn of_plans_that_came_to_nothing_changes_of_provider_are_told() {
+    let (settings, now) = wanted_after(1000);
+    let (agent, question) = (agent("Rome 0.1"), question());
+    let further = [planner("Oslo 0.9"), slow()];
+    let hear = &mut |_: TraceEvent| ();
+    let answer = agent.search(&further, &question, &settings, hear);
+    let (report, ()) = tokio::join!(answer, now);
+    let report = report.expect("an answer");
+    assert_eq!(&*report.answer, "Rome");
+    assert_eq!(changed(&report), ["Rome 0.1", "Oslo 0.9"]);
+}
+
+/// A second is left for steps that take a minute each.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_plan_that_the_end_of_the_budget_cuts_short() {
+    let settings = Settings {
+        budget: Budget {
+            time: Some(Duration::from_secs(1)),
+            ..Budget::default()
+        },
+        ..settings()
+    };
+    let (agent, further) = (agent("Rome 0.1"), [slow()]);
+    let hear = &mut |_: TraceEvent| ();
+    let report = agent
+        .search(&further, &question(), &settings, hear)
+        .await
+        .expect("an answer");
+    assert_eq!((&*report.answer, report.plans), ("Rome", 2));
+    assert_eq!(report.elapsed.as_millis(), 1000);
+    let segments = report.usage.segments;
+    assert_eq!((segments.started, segments.wasted), (3, 1));
+}
+
 /// It was said while the first plan was written, whose answer it was too late to hasten.
 #[tokio::test(start_paused = true)]
 async fn whoever_wanted_it_before_the_first_plan_ended_waits_for_no_other() {
@@ -315,137 +391,4 @@ async fn a_question_that_is_dropped_owes_for_all_of_its_plans() {
         (3, 3)
     );
     assert_eq!((due.usage.segments.started, due.elapsed.as_secs()), (6, 61));
-}
-
-/// Of a question that is first answered by "Rome 0.1" and then by another agent: both answers, as far as there
-/// are any, and what was told: the branch, the hop, and whether it was handed over.
-async fn take_over(
-    second: &'static str,
-    settings: &Settings,
-) -> (Report, Option<AgentError>, Vec<(u32, u32, bool)>) {
-    let mut told = Vec::new();
-    let hear = &mut |event: TraceEvent| {
-        let is_over = matches!(event.kind, TraceKind::HandedOver { .. });
-        if is_over || matches!(event.kind, TraceKind::Planned { .. }) {
-            told.push((event.branch.0, event.hop, is_over));
-        }
-    };
-    let (asked, of_form) = (question(), Chance::of(0.1));
-    let first = agent("Rome 0.1").answer(&asked, settings, hear).await;
-    let first = first.expect("an answer");
-    let second = agent(second);
-    let (report, failed) = second
-        .take_over(first, of_form, &asked, settings, hear)
-        .await;
-    (report, failed, told)
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_takes_over_answers_and_the_first_answer_is_wasted() {
-    let journal = Journal::default();
-    let settings = Settings {
-        journal: Some(journal.clone()),
-        ..settings()
-    };
-    let (report, failed, told) = take_over("Oslo 0.9", &settings).await;
-    // The answer stands on the second agent's look-up alone, whose branch has the number that is told.
-    let notes = journal.take();
-    assert_eq!(numbers(&notes), [1, 2, 3, 4, 5, 6]);
-    let of_answer = notes.calls.iter().filter(|call| call.lookup.is_some());
-    let of_answer: Vec<_> = of_answer.map(|call| (call.branch, call.began)).collect();
-    let branch = Some(BranchId(2));
-    assert_eq!(of_answer, [(branch, Duration::from_millis(30))]);
-    assert_eq!(notes.committed.len(), 1);
-    assert!(failed.is_none());
-    assert_eq!((&*report.answer, report.plans), ("Oslo", 1));
-    assert_eq!(report.handed_over, Some(Chance::of(0.1)));
-    // One branch looks up and one answers, both times; no number comes twice.
-    assert_eq!(told, [(0, 1, false), (2, 1, true), (2, 1, false)]);
-    assert_eq!(report.branches, 4);
-    assert_eq!(targets(&report), (2, 1));
-    assert_eq!(money_wasted(&report), 1);
-    assert_eq!(report.elapsed.as_millis(), 40);
-    assert_eq!(report.followed.as_millis(), 20);
-    assert_eq!(report.first_answer.at.as_millis(), 40);
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_takes_over_has_what_is_left_of_the_budget() {
-    let (report, failed, _) = take_over("Oslo 0.9", &limited(2)).await;
-    assert!(failed.is_none());
-    assert_eq!((&*report.answer, targets(&report)), ("Oslo", (2, 1)));
-    let (report, failed, told) = take_over("Oslo 0.9", &limited(1)).await;
-    assert!(failed.is_none());
-    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
-    assert_eq!(told, [(0, 1, false)]);
-    // Its time is over before the second answer is whole.
-    let settings = Settings {
-        budget: Budget {
-            time: Some(Duration::from_millis(35)),
-            ..Budget::default()
-        },
-        ..settings()
-    };
-    let (report, _, _) = take_over("Oslo 0.9", &settings).await;
-    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
-    assert_eq!(targets(&report), (2, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_answer_stays_if_who_takes_over_fails() {
-    let journal = Journal::default();
-    let settings = Settings {
-        journal: Some(journal.clone()),
-        ..settings()
-    };
-    let (report, failed, _) = take_over("broken", &settings).await;
-    // Its one call is noted behind those of the first answer, which stands.
-    let notes = journal.take();
-    assert_eq!(numbers(&notes), [1, 2, 3, 4]);
-    let of_answer = notes.calls.iter().filter(|call| call.lookup.is_some());
-    let of_answer: Vec<_> = of_answer.map(|call| call.branch).collect();
-    assert_eq!(of_answer, [Some(BranchId(0))]);
-    assert_eq!(notes.committed.len(), 1);
-    assert!(matches!(failed, Some(AgentError::Stage { .. })));
-    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
-    assert_eq!(targets(&report), (1, 0));
-    let segments = report.usage.segments;
-    assert_eq!((segments.started, segments.wasted), (3, 1));
-    assert_eq!(report.elapsed.as_millis(), 30);
-    assert_eq!(report.followed.as_millis(), 20);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_first_answer_stays_if_it_is_wanted_before_the_second_is_there() {
-    let (settings, now) = wanted_after(35);
-    let ((report, failed, _), ()) = tokio::join!(take_over("Oslo 0.9", &settings), now);
-    assert!(failed.is_none());
-    assert_eq!((&*report.answer, report.handed_over), ("Rome", None));
-    // The second agent had looked up, and was writing its answer.
-    assert_eq!(targets(&report), (2, 1));
-    assert_eq!(report.elapsed.as_millis(), 35);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_question_that_is_dropped_owes_for_both_answers() {
-    let bill = Bill::default();
-    let settings = Settings {
-        bill: Some(bill.clone()),
-        ..settings()
-    };
-    let (first, asked) = (agent("Rome 0.1"), question());
-    let hear = &mut |_: TraceEvent| ();
-    let report = first.answer(&asked, &settings, hear).await.expect("Rome");
-    let second = Agent::new(Ports {
-        planner: slow(),
-        ..first.ports().clone()
-    });
-    let (asked, form) = (question(), Chance::of(0.1));
-    let over = second.take_over(report, form, &asked, &settings, hear);
-    assert!(timeout(Duration::from_secs(61), over).await.is_err());
-    let due = bill.take().expect("a bill");
-    let (segments, targets) = (due.usage.segments, due.usage.targets);
-    assert_eq!((segments.started, segments.wasted), (4, 4));
-    assert_eq!((targets.started, targets.wasted), (2, 2));
-    assert_eq!(due.elapsed.as_millis(), 61_020);
 }

@@ -1,7 +1,7 @@
 //! A call that has lost its turn, and is in line for another one.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 
 use spechop_types::Tokens;
 
@@ -41,7 +41,7 @@ impl Shared {
         if self.back_in_line.load(Relaxed) > 0 {
             return true;
         }
-        let parts: Vec<_> = self.parts.lock().iter().filter_map(Weak::upgrade).collect();
+        let parts = self.parts();
         let is_in_line =
             |part: &Arc<Self>| part.is_back_in_line() || part.progress() == Progress::Queued;
         parts.iter().any(|part| part.is_back_in_line()) && parts.iter().all(is_in_line)

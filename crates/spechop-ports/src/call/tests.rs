@@ -148,6 +148,38 @@ fn parts_are_promoted_with_the_whole_and_add_up() {
     assert_eq!(whole.sub_call().lane(), Lane::Authoritative);
 }
 
+/// Waits for a core.
+struct Crowded;
+
+impl Seat for Crowded {
+    fn promoted(&self) {}
+
+    fn pushed_back(&self) {}
+
+    fn lacks(&self) -> Refusal {
+        Refusal::NoCore
+    }
+}
+
+#[test]
+fn a_whole_lacks_what_the_part_lacks_that_waits() {
+    let whole = Call::new(Lane::Speculative, Chance::of(0.25));
+    let (first, second) = (whole.sub_call(), whole.sub_call());
+    let crowded = Arc::new(Crowded);
+    second.sit(Arc::downgrade(&crowded) as Weak<dyn Seat>);
+    assert_eq!(whole.lacks(), Refusal::NoPlace, "nothing of it waits");
+    second.advance(Progress::Queued);
+    assert_eq!(whole.lacks(), Refusal::NoCore);
+    assert_eq!(first.lacks(), Refusal::NoPlace);
+    // So does a call that shares such a run.
+    let (run, waiter) = (
+        Arc::new(whole),
+        Call::new(Lane::Speculative, Chance::of(0.25)),
+    );
+    waiter.share(&run);
+    assert_eq!(waiter.lacks(), Refusal::NoCore);
+}
+
 #[test]
 fn a_life_is_over_once_nothing_of_the_question_is_left() {
     let call = Call::authoritative().within(Life::of(Arc::new(())));

@@ -102,6 +102,30 @@ async fn a_run_outlives_its_first_caller_but_not_the_last_who_waits() {
     assert_eq!(world.counts(), (2, 2, 0));
 }
 
+/// Nothing is done any more for who has left, unless it was the last: a thread may still be at the work.
+#[test]
+fn a_run_lives_for_the_questions_of_those_who_wait() {
+    let calls = SharedCalls::<&str, ()>::default();
+    let [first, second] = [0; 2].map(|_| speculative().within(Life::of(Arc::new(()))));
+    let life = |call: &Call| call.life().map(Life::downgrade).unwrap();
+    let (began, joined) = (life(&first), life(&second));
+    let mut works = None;
+    let (one, _) = calls.join("a", &first, |run: Call| {
+        works = Some(run);
+        pending()
+    });
+    let (other, _) = calls.join("a", &second, |_| pending());
+    drop(one);
+    drop(first);
+    assert!(began.is_over(), "it waits no more");
+    drop(other);
+    drop(second);
+    assert!(!joined.is_over(), "its work goes on");
+    drop(works);
+    assert!(joined.is_over());
+    assert!(calls.is_empty());
+}
+
 #[tokio::test]
 async fn other_tenants_and_other_keys_have_runs_of_their_own() {
     let world = World::default();

@@ -172,11 +172,16 @@ impl Rewriting {
         ended.unwrap_or_else(|| self.began.elapsed())
     }
 
+    /// Whether the question is asked as it has written it.
+    pub(super) fn is_used(&self) -> bool {
+        self.ended.is_some_and(|ended| ended.end == CallEnd::Done)
+    }
+
     /// Adds it to the segments: the generator has written.
     pub(super) fn charge(&self, usage: &mut Usage) {
-        match self.ended {
-            Some(ended) if ended.end == CallEnd::Done => usage.segments.add(self.cost()),
-            _ => self.charge_wasted(usage),
+        match self.is_used() {
+            true => usage.segments.add(self.cost()),
+            false => self.charge_wasted(usage),
         }
     }
 

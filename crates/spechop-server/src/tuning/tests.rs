@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spechop_agent::StageTimes;
 use spechop_config::{Config, Env, Written};
 use spechop_sim::PastGuess;
 use spechop_testkit::damage::{Damage, Trace};
+use spechop_types::{Activities, CommitKind, Hop, Observation, SubQuestion};
 use tempfile::TempDir;
 
 mod bounds;
@@ -408,4 +410,73 @@ async fn a_tenant_finds_nothing_of_another() {
     for of in [&a, &b, &llm("")] {
         assert_eq!(known_to(&after, of), known_to(&tunings, of));
     }
+}
+
+/// A hop whose observation came, and no guess before it.
+fn unguessed() -> HopReport {
+    let hop = Hop {
+        sub_question: SubQuestion::new("Which city?"),
+        answer: "Paris".into(),
+        kind: CommitKind::Observed,
+        guess: None,
+        observation: Arc::new(Observation::read(Some("Paris".into()), Vec::new())),
+    };
+    HopReport {
+        hop,
+        verdict: None,
+        guess_held: None,
+        right_guess: None,
+        times: StageTimes {
+            target: Duration::from_millis(40),
+            ..StageTimes::default()
+        },
+        stall: Duration::ZERO,
+        activities: Activities::default(),
+        salvaged: false,
+        draft_held: None,
+        draft_right: None,
+        foreseen: Duration::ZERO,
+        guess_refused: false,
+        silent: false,
+        certainty: None,
+        confidence: None,
+        guess_by: None,
+        best_by: None,
+    }
+}
+
+#[test]
+fn only_a_guess_that_could_have_been_in_time_is_late() {
+    let teaches = |hop: &HopReport, by| stages(hop, by).target.is_some();
+    let learnt = |hop: &HopReport| {
+        let by = SpeculatorKind::Index;
+        (guess(hop, NonZeroUsize::MAX), teaches(hop, by))
+    };
+    assert_eq!(learnt(&unguessed()), (PastGuess::Late, true));
+    let refused = HopReport {
+        guess_refused: true,
+        ..unguessed()
+    };
+    let salvaged = HopReport {
+        salvaged: true,
+        ..unguessed()
+    };
+    let mut foreseen = HopReport {
+        foreseen: Duration::from_millis(5),
+        ..unguessed()
+    };
+    for hop in [&refused, &salvaged, &foreseen] {
+        assert_eq!(learnt(hop), (PastGuess::Untried, false), "{hop:?}");
+    }
+    // If nobody guesses, its look-up tells what any does.
+    assert!(teaches(&foreseen, SpeculatorKind::None));
+    // It came before the observation all the same.
+    foreseen.times.speculation = Some(Duration::from_millis(3));
+    foreseen.guess_held = Some(true);
+    let compared = PastGuess::Compared {
+        ms: 3.0,
+        accepted: true,
+        confidence: None,
+    };
+    assert_eq!(learnt(&foreseen), (compared, true));
 }

@@ -29,6 +29,14 @@ impl Rewriter for Slow {
     }
 }
 
+/// A counter of seconds of the metrics.
+fn seconds(admission: &Admission, name: &str) -> f64 {
+    let metrics = admission.state().metrics.text();
+    let mut lines = metrics.lines();
+    let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found.unwrap().parse().unwrap()
+}
+
 /// A question with a turn before it, on its way, and what becomes of that turn.
 async fn conversing() -> (Admission, Admitted, oneshot::Receiver<Resolved>) {
     let script = Script::steady(&[true], 100, 1000, 50);
@@ -65,6 +73,9 @@ async fn whoever_wants_the_answer_now_waits_for_no_better_question() {
     // The call was begun, and came to nothing.
     let segments = answer.usage.unwrap().segments.unwrap();
     assert!(segments.wasted >= 1, "{segments:?}");
+    // So the second that it took is none of the plan's.
+    let followed = seconds(&admission, "spechop_followed_seconds_total");
+    assert!(followed < 0.5, "{followed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,9 +94,9 @@ async fn times_count_from_the_place_and_not_from_the_agent() {
     let first = answer.first_answer.as_ref().unwrap();
     assert!((first.confirmed_ms - first.at_ms).abs() < 1.0, "{first:?}");
     // No branch was alive while the question was made complete.
-    let metrics = admission.state().metrics.text();
-    let mut lines = metrics.lines();
-    let lives = lines.find_map(|line| line.strip_prefix("spechop_branch_seconds_total "));
-    let lives: f64 = lives.unwrap().parse().unwrap();
+    let lives = seconds(&admission, "spechop_branch_seconds_total");
     assert!((1.0..2.0).contains(&lives), "{lives}");
+    // The call is used, so its time is compared with the plan's and its own.
+    let followed = seconds(&admission, "spechop_followed_seconds_total");
+    assert!((6.0..7.0).contains(&followed), "{followed}");
 }
