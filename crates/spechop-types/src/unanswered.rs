@@ -38,7 +38,16 @@ const WHOLE: &[&str] = &[
 ];
 
 /// Anywhere in the folded text, as whole words, unless it is a title.
-const NOT_KNOWING: &[&str] = &["do not know", "dont know", "does not know", "doesnt know"];
+const NOT_KNOWING: &[&str] = &[
+    "do not know",
+    "dont know",
+    "does not know",
+    "doesnt know",
+    "do not have",
+    "dont have",
+    "hard to say",
+    "difficult to say",
+];
 
 /// Anywhere in the folded text, as whole words.
 const ANYWHERE: &[&str] = &[
@@ -107,13 +116,9 @@ const ANYWHERE: &[&str] = &[
     "doesnt say",
     "doesnt specify",
     "doesnt contain",
-    "dont have",
-    "do not have",
     "did not find",
     "i have no idea",
     "as an ai",
-    "hard to say",
-    "difficult to say",
     "not in the passage",
     "not in the passages",
     "not in the text",
@@ -219,10 +224,11 @@ pub fn is_hedge(text: &str) -> bool {
 /// `Don't Know Why` is a song, written as titles are; `I don't know why` refuses, and so does `I Don't Know`. Whoever
 /// refuses may name a title, so all phrases of this kind must belong to one.
 fn is_title(text: &str, phrases: &[&str]) -> bool {
-    // A title goes on behind it: no mark ends it there.
+    // A title goes on behind it: no mark ends it there. In `Hard to Say I'm Sorry` the small word is part of it.
     fn is_of_title(word: &str) -> bool {
         let first = word.chars().find(|c| c.is_alphabetic());
-        first.is_some_and(char::is_uppercase) && word.ends_with(char::is_alphanumeric)
+        word == "to"
+            || first.is_some_and(char::is_uppercase) && word.ends_with(char::is_alphanumeric)
     }
     let words = text.split_whitespace().map(|word| (word, canonical(word)));
     let words: Vec<_> = words.filter(|(_, folded)| !folded.is_empty()).collect();
@@ -293,6 +299,12 @@ mod tests {
             "I Don't Know, sorry",
             "I Don't Know. It is not here.",
             "I don't have enough information",
+            "The passages do not have it.",
+            "hard to say",
+            "Hard to Say",
+            "It is hard to say",
+            "Difficult to say, sorry",
+            "I don't know who sang \"Hard to Say I'm Sorry\".",
             "I have to say that I don't have it.",
             "I can't stop here without the passages.",
             "I Cannot",
@@ -321,6 +333,10 @@ mod tests {
             "I Can't Stop Loving You",
             "(I Can't Get No) Satisfaction",
             "I Have No Mouth, and I Must Scream",
+            "Hard to Say I'm Sorry",
+            "Hard To Say I'm Sorry",
+            "I Don't Have the Heart",
+            "What We Do Not Have in Common",
             "You Have No Idea",
             "",
         ] {

@@ -258,7 +258,7 @@ fn starts_with_time(tokens: &[Token]) -> bool {
     }
 }
 
-fn is_approximation(token: &Token) -> bool {
+pub(crate) fn is_approximation(token: &Token) -> bool {
     token.is_any(APPROXIMATIONS) || token.kind == Kind::Initials && token.text == "c"
 }
 

@@ -9,7 +9,6 @@ const CIVIL: &[&str] = &[
     "doctor",
     "professor",
     "reverend",
-    "pope",
     "president",
     "general",
     "colonel",
@@ -50,18 +49,18 @@ const CIVIL: &[&str] = &[
 
 /// Titles after which "X of Y" is a name. "Lieutenant Governor of Texas" is an office, and not the
 /// governor's.
-const BEFORE_OF: &[&str] = &["sir", "dame", "pope", "saint"];
+const BEFORE_OF: &[&str] = &["sir", "dame", "saint"];
 
 /// Words with which no name starts.
 const NO_NAME: &[&str] = &[
     "of", "and", "or", "the", "in", "on", "at", "to", "from", "with", "for", "by",
 ];
 
-/// Titles that may be missing, but not be another one: Prince Arthur is not Princess Arthur.
-/// `Mrs`, `Lady` and `Lord` are in neither table: Mrs John Smith is not John Smith.
+/// Titles that may be missing, but not be another one: Prince Arthur is not Princess Arthur, nor Pope
+/// Leo III Emperor Leo III. `Mrs`, `Lady` and `Lord` are in neither table: Mrs John Smith is not John Smith.
 const RANKS: &[&str] = &[
     "king", "queen", "prince", "princess", "emperor", "empress", "duke", "duchess", "count",
-    "countess", "baron", "baroness", "sultan", "tsar", "mr", "ms", "miss",
+    "countess", "baron", "baroness", "sultan", "tsar", "pope", "mr", "ms", "miss",
 ];
 
 /// With one of these a name is that of a body, a place or a thing, whose first word is no title: Duke

@@ -22,6 +22,48 @@ const UNITS: &[&str] = &[
     "bce", "ad", "ce",
 ];
 
+/// Measures that are often written out behind their number.
+const MEASURES: &[&str] = &[
+    "acre",
+    "cent",
+    "degree",
+    "dollar",
+    "euro",
+    "feet",
+    "foot",
+    "hectare",
+    "hour",
+    "inch",
+    "inches",
+    "kilogram",
+    "kilometer",
+    "kilometre",
+    "liter",
+    "litre",
+    "meter",
+    "metre",
+    "mile",
+    "minute",
+    "pct",
+    "per",
+    "percent",
+    "pound",
+    "second",
+    "ton",
+    "tonne",
+    "year",
+    "yen",
+];
+
+/// Units that say when, and not how much: `10.10 pm` is no `10.1 pm`.
+const TIMES: &[&str] = &["am", "pm", "bc", "bce", "ad", "ce"];
+
+/// Words of a sentence, behind which a number is what it would be alone.
+const PLAIN: &[&str] = &[
+    "is", "was", "are", "were", "the", "a", "and", "or", "of", "in", "on", "at", "by", "from",
+    "to", "than", "over", "under", "nearly",
+];
+
 const SMALL: &[&str] = &[
     "zero",
     "one",
@@ -74,8 +116,8 @@ const ORDINALS: &[&str] = &[
 
 /// Reads a number at the start of `chars`, which starts with a digit or with the decimal point before
 /// one. Gives its plain decimal writing and the characters used. Grouping by commas, spaces,
-/// apostrophes, or two and more full stops is removed; a single full stop is a decimal point. Leading
-/// zeros stay: `007` is not `7`.
+/// apostrophes, or two and more full stops is removed; a single full stop is a decimal point. Zeros
+/// stay: `007` is not `7`. Those at the end of an amount are for [`without_zeros`].
 pub(crate) fn scan(chars: &[char]) -> (String, usize) {
     let digits = |from: usize| {
         chars[from..]
@@ -108,23 +150,46 @@ pub(crate) fn scan(chars: &[char]) -> (String, usize) {
         if fraction > 0 {
             value.push('.');
             value.extend(&chars[used + 1..used + 1 + fraction]);
-            // "1.000" may be a thousand: three digits stay as they are written. "1.10.1994" is a date, and "3.10.2" a
-            // version: ten is not one there.
-            let behind = used + 1 + fraction;
-            let goes_on = chars.get(behind) == Some(&'.') && digits(behind + 1) > 0;
-            if fraction != 3 && !goes_on {
-                let kept = value.trim_end_matches('0').trim_end_matches('.').len();
-                value.truncate(kept);
-            }
             used += 1 + fraction;
         }
     }
     (value, used)
 }
 
+/// A decimal without the zeros at its end: `3.5` for `3.50`. Three digits stay: `1.000` may be a
+/// thousand.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    match number.split_once('.') {
+        Some((_, fraction)) if fraction.len() != 3 => {
+            number.trim_end_matches('0').trim_end_matches('.')
+        }
+        _ => number,
+    }
+}
+
+/// Could this number be a day and its month? `1.10` is the first of October then, and `1.1` is not.
+/// No other month ends with a zero.
+pub(crate) fn may_be_date(number: &str) -> bool {
+    let day = number.strip_suffix(".10");
+    day.and_then(|day| day.parse::<u32>().ok())
+        .is_some_and(|day| (1..=31).contains(&day))
+}
+
 /// Is this word a unit that may be glued to its number?
 pub(crate) fn is_unit(word: &str) -> bool {
     UNITS.contains(&word)
+}
+
+/// Does this word say that the number before it counts or measures?
+pub(crate) fn is_measure(word: &str) -> bool {
+    let one = word.strip_suffix('s').unwrap_or(word);
+    let measures = [word, one].iter().any(|word| MEASURES.contains(word));
+    measures || is_unit(word) && !TIMES.contains(&word) || is_scale(&Token::word(word))
+}
+
+/// Is a number behind this token what it would be alone? Behind a name it belongs to that: `Python 3.10`.
+pub(crate) fn is_plain(token: &Token) -> bool {
+    token.is_any(PLAIN) || !token.text.contains(char::is_alphanumeric)
 }
 
 /// Folds number words, scale words, Roman numerals and spelled ordinals, so that `5 million`,
@@ -307,11 +372,24 @@ mod tests {
         check("1.234.567", "1234567");
         check("25\u{202f}000", "25000");
         check("1.50", "1.5");
+        check("It is 1.50.", "it is 1.5");
+        check("1.50–2.50", "1.5 to 2.5");
+        check("about 1.10 and $1.10", "about 1.1 and 1.1 dollars");
+        check("1.10 million", "1100000");
+        check("Python 1.50", "python 1.50");
+        check("Height 1.50 metres", "height 1.5 metres");
+        check("1.10 and on 31.10.", "1.10 and on 31.10");
+        check("0.10", "0.1");
+        check("3.50 and 4.50", "3.5 and 4.5");
+        check("Height 1.50 metre", "height 1.5 metre");
+        check("-1.10", "-1.1");
         check("five million", "5000000");
         check("5 (million)", "5000000 ( )");
         check("8.005 million people", "8005000 people");
         check("twenty-five", "25");
         check("$5 million", "5000000 dollars");
+        check("-$5 million", "-5000000 dollars");
+        check("$-5 million", "-5000000 dollars");
         check("-5 °C", "-5 c");
         check(".5 of -.25 and $.50.", "0.5 of -0.25 and 0.5 dollars");
         check("Wait...5 and v.5", "wait 5 and v 5");
@@ -341,5 +419,14 @@ mod tests {
         check("J. R. R. Tolkien", "jrr tolkien");
         check("J.R.R. Tolkien", "jrr tolkien");
         check("C++ C# A- A+", "c plus plus c sharp a minus a plus");
+        check("Disney+ and Notepad++", "disney plus and notepad plus plus");
+        check(
+            "25,000+, 50%+, 5 km+",
+            "25000 plus , 50 percent plus , 5 km plus",
+        );
+        check(
+            "Romeo+Juliet, 5+6, +7, Jean-",
+            "romeo juliet , 5 6 , 7 , jean",
+        );
     }
 }

@@ -39,7 +39,6 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("labor", "labour"),
     ("neighbor", "neighbour"),
     ("armor", "armour"),
-    ("gray", "grey"),
     ("defense", "defence"),
     ("organization", "organisation"),
     ("civilization", "civilisation"),

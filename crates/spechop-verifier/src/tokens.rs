@@ -5,7 +5,7 @@ use spechop_types::{canonical, is_unseen};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use crate::{numbers, spelling};
+use crate::{frames, numbers, spelling};
 
 /// What a token is. Words and initials compare as equals; everything else only with its own kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,14 +135,25 @@ impl Scan<'_> {
             '–' => !(self.at > 0 && matches!(self.chars[self.at - 1], '(' | '[')),
             _ => false,
         };
-        let negative = is_minus && is_number(1) && self.starts_here();
+        // "-$5" is "$-5".
+        let money = self
+            .peek(1)
+            .filter(|sign| currency(*sign).is_some() && is_number(2));
+        let negative = is_minus && (is_number(1) || money.is_some()) && self.starts_here();
         if c.is_ascii_digit() || negative || c == '.' && is_number(0) && self.starts_here() {
+            if let Some(sign) = money.filter(|_| negative) {
+                self.at += 1;
+                self.mark(sign);
+            }
             self.number(negative);
         } else if in_word(c) {
             self.word();
         } else {
             self.mark(c);
             self.at += 1;
+            if c == '%' || currency(c).is_some() {
+                self.signs(&['+']);
+            }
         }
     }
 
@@ -165,7 +176,8 @@ impl Scan<'_> {
         if negative {
             self.at += 1;
         }
-        let (value, used) = numbers::scan(&self.chars[self.at..]);
+        let start = self.at;
+        let (value, used) = numbers::scan(&self.chars[start..]);
         self.at += used;
         // Letters glued to the digits: an ordinal, a decade, a unit, or a name like "3D".
         let mut end = self.at;
@@ -177,7 +189,11 @@ impl Scan<'_> {
         }
         let tail = canonical(&self.chars[self.at..end].iter().collect::<String>());
         self.at = end;
-        let value = if negative { format!("-{value}") } else { value };
+        let mut value = if negative { format!("-{value}") } else { value };
+        let kept = numbers::without_zeros(&value).len();
+        if kept < value.len() && self.is_amount(start, &value, &tail) {
+            value.truncate(kept);
+        }
         if tail.is_empty() || numbers::is_unit(&tail) {
             self.out.push(Token::new(value, Kind::Number));
             if !tail.is_empty() {
@@ -186,6 +202,33 @@ impl Scan<'_> {
         } else {
             self.out.push(Token::word(value + &tail));
         }
+        self.signs(&['+']);
+    }
+
+    /// Is the number that started there and has just been read an amount, so that "3.50" is "3.5"? Behind a name it
+    /// is rather a version ("Python 3.10"). Alone it may be one, or a day and its month ("1.10").
+    fn is_amount(&self, start: usize, value: &str, tail: &str) -> bool {
+        let (before, behind) = (&self.chars[..start], &self.chars[self.at..]);
+        // "1.10.1994" is a date, and "3.10.2" a version: ten is not one there.
+        if matches!(behind, ['.', next, ..] if next.is_ascii_digit()) {
+            return false;
+        }
+        let is_sign = |c: &char| matches!(c, '%' | '‰' | '°' | '′') || currency(*c).is_some();
+        let beside = [
+            before.iter().rev().find(|c| !c.is_whitespace()),
+            behind.iter().find(|c| !c.is_whitespace()),
+        ];
+        let next: String = behind
+            .iter()
+            .skip_while(|c| c.is_whitespace())
+            .take_while(|c| in_word(**c))
+            .collect();
+        let last = self.out.last();
+        beside.into_iter().flatten().any(is_sign)
+            || numbers::is_measure(tail)
+            || numbers::is_measure(&canonical(&next))
+            || last.is_some_and(frames::is_approximation)
+            || last.is_none_or(numbers::is_plain) && !numbers::may_be_date(value)
     }
 
     fn word(&mut self) {
@@ -220,17 +263,30 @@ impl Scan<'_> {
         for word in folded.split(' ').filter(|word| !word.is_empty()) {
             self.out.push(Token::new(word, kind));
         }
-        // "C++", "C#", "A-": signs that canonical text loses, and that make another name.
-        let ends = |c: Option<char>| !c.is_some_and(|c| in_word(c) || matches!(c, '-' | '#'));
-        while short && matches!(self.peek(0), Some('+' | '#' | '-' | '−')) && {
-            let mut rest = self.chars[self.at..]
-                .iter()
-                .skip_while(|c| matches!(c, '+' | '#' | '-' | '−'));
-            ends(rest.next().copied())
-        } {
-            let name = match self.peek(0) {
-                Some('+') => "plus",
-                Some('#') => "sharp",
+        // Behind a longer word a hyphen is no grade: "pre- and post-war".
+        let counted: &[char] = if short {
+            &['+', '#', '-', '−']
+        } else {
+            &['+', '#']
+        };
+        self.signs(counted);
+    }
+
+    /// Signs behind a word or a number that canonical text loses, and that make another one: "C++", "C#", "Disney+",
+    /// "25,000+", "A-". Between two of them they only join: "Romeo+Juliet".
+    fn signs(&mut self, counted: &[char]) {
+        let behind = &self.chars[self.at..];
+        let run = behind
+            .iter()
+            .take_while(|c| matches!(c, '+' | '#' | '-' | '−'))
+            .count();
+        if behind.get(run).is_some_and(|c| in_word(*c)) {
+            return;
+        }
+        for sign in behind[..run].iter().take_while(|c| counted.contains(c)) {
+            let name = match sign {
+                '+' => "plus",
+                '#' => "sharp",
                 _ => "minus",
             };
             self.out.push(Token::word(name));

@@ -254,6 +254,12 @@ fn reads_readings() {
         ("No relevant information found.", Turn, "none"),
         ("<answer>Unknown</answer>", Stop, "none"),
         ("I don't know.", Turn, "none"),
+        ("It is hard to say.", Turn, "none"),
+        (
+            "<answer>Hard to Say I'm Sorry</answer>",
+            Stop,
+            "=Hard to Say I'm Sorry",
+        ),
         (
             "The passages do not mention her birth, and so on and",
             Length,
