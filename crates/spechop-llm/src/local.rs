@@ -48,7 +48,7 @@ pub use self::stats::LocalStats;
 use self::engine::{Engine, Parts};
 use self::job::Job;
 use self::kept::Kept;
-use self::loaded::{contexts, kv_bytes, load, supported_template, window};
+use self::loaded::{contexts, load, log_opened, supported_template, window};
 use self::queue::Queue;
 use self::shares::Shares;
 use self::stats::Counters;
@@ -79,8 +79,8 @@ pub struct LocalModelOptions {
     /// process started, as `spechop serve` sees to. Spinning while other work keeps the cores busy, two
     /// threads are several times slower than one.
     pub threads: Option<NonZeroU32>,
-    /// Most tokens of one prompt and its continuation, and no more than the model was trained
-    /// for. Memory for the KV cache is taken at once, for every slot.
+    /// Most tokens of one prompt and its continuation, thoughts among them, and no more than the model was
+    /// trained for. Memory for the KV cache is taken at once, for every slot.
     pub context_tokens_per_sequence: u32,
     /// Generations that may have begun at once, as many moving as there are workers and the others
     /// paused; further ones wait. With several workers, as many again may wait with their KV.
@@ -157,8 +157,15 @@ pub struct LocalModel {
     name: Arc<str>,
     counters: Arc<Counters>,
     queue: Arc<Queue>,
-    is_batch_invariant: bool,
+    opened: Opened,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What showed when the model was opened.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    is_batch_invariant: bool,
+    threads_alone: u32,
 }
 
 impl LocalModel {
@@ -177,7 +184,7 @@ impl LocalModel {
             options.sequences as usize,
             Arc::clone(&counters),
         ));
-        let (opened, open) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let thread = {
             let shared = Shared {
                 name: Arc::clone(&name),
@@ -186,15 +193,15 @@ impl LocalModel {
             };
             thread::Builder::new()
                 .name("local-model".to_owned())
-                .spawn(move || own(&options, &shared, &opened))
+                .spawn(move || own(&options, &shared, &tell))
                 .map_err(OpenError::Thread)?
         };
-        let is_batch_invariant = open.recv().unwrap_or(Err(OpenError::Backend))?;
+        let opened = told.recv().unwrap_or(Err(OpenError::Backend))?;
         Ok(Self {
             name,
             counters,
             queue,
-            is_batch_invariant,
+            opened,
             thread: Some(thread),
         })
     }
@@ -208,7 +215,35 @@ impl LocalModel {
     /// when the model was opened. If so, all that two prompts share is computed once, and drafts change no text.
     /// It hangs on the format of the weights and on the processor.
     pub fn is_batch_invariant(&self) -> bool {
-        self.is_batch_invariant
+        self.opened.is_batch_invariant
+    }
+
+    /// Threads that a needed text has while it is alone. They are fewer than its options would give it
+    /// ([`LocalModelOptions::threads_alone`]) if there is no second context for it, or none that is of use.
+    pub fn threads_alone(&self) -> u32 {
+        self.opened.threads_alone
+    }
+
+    /// What the workers make of a call. Before its text the model may think only if it `may_think`.
+    async fn ask(
+        &self,
+        call: &Call,
+        generation: Generation,
+        may_think: bool,
+    ) -> Result<Generated, PortError> {
+        // Whenever no worker is at it.
+        let _waiting = call.doing(Activity::Queue);
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            call: call.clone(),
+            generation,
+            may_think,
+            reply,
+        };
+        if !self.queue.submit(job) {
+            return Err(self.is_gone());
+        }
+        answer.await.map_err(|_| self.is_gone())?
     }
 
     fn is_gone(&self) -> PortError {
@@ -237,18 +272,7 @@ impl TextModel for LocalModel {
     }
 
     async fn generate(&self, call: &Call, generation: Generation) -> Result<Generated, PortError> {
-        // Whenever no worker is at it.
-        let _waiting = call.doing(Activity::Queue);
-        let (reply, answer) = oneshot::channel();
-        let job = Job {
-            call: call.clone(),
-            generation,
-            reply,
-        };
-        if !self.queue.submit(job) {
-            return Err(self.is_gone());
-        }
-        answer.await.map_err(|_| self.is_gone())?
+        self.ask(call, generation, true).await
     }
 
     /// The prompt is processed and kept for whoever begins with it.
@@ -257,7 +281,7 @@ impl TextModel for LocalModel {
             tokens_max: 1,
             ..generation
         };
-        self.generate(call, prompt_alone).await.map(drop)
+        self.ask(call, prompt_alone, false).await.map(drop)
     }
 }
 
@@ -270,22 +294,21 @@ struct Shared {
 
 /// The first thread: loads the model, says how that went, and works beside the others until the queue
 /// is closed. It owns the weights.
-fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<bool, OpenError>>) {
+fn own(options: &LocalModelOptions, shared: &Shared, tell: &Sender<Result<Opened, OpenError>>) {
     let (backend, model, adapter) = match load(options) {
         Ok(loaded) => loaded,
         Err(error) => {
-            let _ = opened.send(Err(error));
+            let _ = tell.send(Err(error));
             return;
         }
     };
-    let parts = match prepare(options, backend, &model, adapter, shared) {
-        Ok(parts) => parts,
+    let (parts, opened) = match prepare(options, backend, &model, adapter, shared) {
+        Ok(prepared) => prepared,
         Err(error) => {
-            let _ = opened.send(Err(error));
+            let _ = tell.send(Err(error));
             return;
         }
     };
-    let is_batch_invariant = parts.iter().all(|parts| parts.is_batch_invariant);
     let mut engines = parts.into_iter().map(Engine::new);
     let vitals = &options.vitals;
     thread::scope(|scope| {
@@ -297,11 +320,11 @@ fn own(options: &LocalModelOptions, shared: &Shared, opened: &Sender<Result<bool
             if let Err(error) = spawned {
                 // Those that have started end, too.
                 shared.queue.close();
-                let _ = opened.send(Err(OpenError::Thread(error)));
+                let _ = tell.send(Err(OpenError::Thread(error)));
                 return;
             }
         }
-        let _ = opened.send(Ok(is_batch_invariant));
+        let _ = tell.send(Ok(opened));
         if let Some(engine) = first {
             shared.work(0, engine, vitals);
         }
@@ -340,14 +363,14 @@ impl Drop for LastWords<'_> {
     }
 }
 
-/// What each worker is made of.
+/// What each worker is made of, and what showed.
 fn prepare<'model>(
     options: &LocalModelOptions,
     backend: &LlamaBackend,
     model: &'model LlamaModel,
     adapter: Option<LlamaLoraAdapter>,
     shared: &Shared,
-) -> Result<Vec<Parts<'model>>, OpenError> {
+) -> Result<(Vec<Parts<'model>>, Opened), OpenError> {
     let template = Arc::new(supported_template(model, &options.model_path)?);
     let shares = Shares::of(options, cores());
     let tokens = options
@@ -356,7 +379,7 @@ fn prepare<'model>(
     let moves_kv = window(model).is_none_or(|window| window >= tokens);
     let shares = match moves_kv {
         true => shares,
-        false => shares.without_moves(),
+        false => shares.without_moves(options.workers.get()),
     };
     let mut contexts = contexts(options, backend, model, adapter, shares, tokens)?;
     let first = contexts.first_mut();
@@ -372,6 +395,14 @@ fn prepare<'model>(
         first.own().is_batch_invariant(model)
     });
     let is_batch_invariant = tried.unwrap_or(false);
+    let shares = match contexts.first().is_some_and(|first| first.can_widen()) {
+        true => shares,
+        // There is no second context, or none that is of use.
+        false => Shares {
+            threads_alone: shares.threads,
+            ..shares
+        },
+    };
     log_opened(
         &shared.name,
         model,
@@ -400,50 +431,14 @@ fn prepare<'model>(
         counters: Arc::clone(&shared.counters),
         warnings: Arc::clone(&warnings),
     };
-    Ok(contexts.into_iter().enumerate().map(parts).collect())
-}
-
-fn log_opened(
-    name: &str,
-    model: &LlamaModel,
-    options: &LocalModelOptions,
-    shares: Shares,
-    tokens: u32,
-    is_batch_invariant: bool,
-) {
-    let (workers, cores) = (options.workers.get(), cores());
-    let Shares {
-        slots,
-        threads,
-        threads_alone,
-        ..
-    } = shares;
-    if threads.saturating_mul(workers) > cores {
-        tracing::warn!(
-            model = name,
-            workers,
-            threads,
-            cores,
-            "the workers have more threads than there are cores: they slow each other down"
-        );
-    }
-    let slot_bytes = kv_bytes(model) * u64::from(tokens);
-    tracing::info!(
-        model = name,
-        workers,
-        threads,
-        threads_alone,
-        slots,
-        tokens,
+    let opened = Opened {
         is_batch_invariant,
-        context_mib = (slot_bytes * u64::from(slots)) >> 20,
-        context_mib_alone = match threads_alone > threads {
-            true => (slot_bytes * u64::from(slots)) >> 20,
-            false => 0,
-        },
-        kept_mib_max = (slot_bytes * u64::from(shares.kept_prompts)) >> 20,
-        "model opened"
-    );
+        threads_alone: shares.threads_alone,
+    };
+    Ok((
+        contexts.into_iter().enumerate().map(parts).collect(),
+        opened,
+    ))
 }
 
 /// What the model is called: its file, and its adapter's.

@@ -107,7 +107,7 @@ impl Prompt {
 pub struct Generation {
     /// What is to be continued.
     pub prompt: Prompt,
-    /// Most tokens to generate.
+    /// Most tokens to generate, thoughts before the text aside.
     pub tokens_max: u32,
     /// Generation ends as soon as the text contains one of these; it is kept in the text.
     pub stop: &'static [&'static str],

@@ -5,10 +5,11 @@
 //! ones notice), and the same happens when the future is dropped.
 //!
 //! Token counts are the server's if it sends them. It sends them last, so that a generation that
-//! we end early is estimated: one token per event of the stream, and the prompt by its length. A
-//! call that is dropped or fails has spent what its streams have told until then: nothing before the first
-//! piece of text or thought, and nothing at all if the server does not stream. A result counts the attempt that
-//! brought it; [`Call::spent`] counts all of them. Of an endpoint that does not send the thoughts that it counts,
+//! we end early is estimated: one token per event of the stream, and the prompt by its length. Some
+//! servers send zeros until then, so that a count of 0 is none. A call that is dropped or fails has
+//! spent what its streams have told until then: nothing before the first piece of text or thought,
+//! and nothing at all if the server does not stream. A result counts the attempt that brought it;
+//! [`Call::spent`] counts all of them. Of an endpoint that does not send the thoughts that it counts,
 //! the count is waited for, though not for long.
 
 mod config;
@@ -31,8 +32,9 @@ use spechop_types::Activity;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::thoughts::THOUGHT_TOKENS_MAX;
 use crate::{Chat, Generated, Generation, Prompt, TextModel};
-use request_form::{RequestForm, Spoken, THOUGHT_TOKENS_MAX};
+use request_form::{RequestForm, Spoken};
 use said::{Heard, Said};
 use sse::Events;
 use wire::{Chunk, Request};
@@ -48,6 +50,9 @@ const STREAM_BYTES_BASE: usize = 64 * 1024;
 
 /// The kind of an answer that comes piece by piece.
 const EVENT_STREAM: &str = "text/event-stream";
+
+/// How long the text of an error is waited for, from its status on.
+const ERROR_BODY_WAIT: Duration = Duration::from_secs(1);
 
 /// How long the count of a text that is there is waited for. Behind a closing tag a model has nothing to add.
 const COUNT_WAIT: Duration = Duration::from_millis(250);

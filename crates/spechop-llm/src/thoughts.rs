@@ -1,6 +1,9 @@
 //! Thoughts that a model writes before its text, between `<think>` and `</think>`: an endpoint may leave them
 //! there, and a model in the process always does.
 
+/// Tokens that a model may think before it writes, beside those of its text.
+pub(crate) const THOUGHT_TOKENS_MAX: u32 = 2_048;
+
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 

@@ -112,31 +112,37 @@ impl Backends {
         }
     }
 
-    pub(crate) fn generator(&mut self) -> Backend {
+    /// `threads_alone` are those that an opened model in this process has for a call that is alone.
+    pub(crate) fn generator(&mut self, threads_alone: Option<u32>) -> Backend {
         let demand = self.on.as_ref().and_then(|on| on.generator);
+        let demand = cores::of_opened(demand, threads_alone);
         self.backend("generator", self.limits.generator, demand)
     }
 
-    pub(crate) fn reader(&mut self) -> Backend {
+    pub(crate) fn reader(&mut self, threads_alone: Option<u32>) -> Backend {
         let demand = self.on.as_ref().and_then(|on| on.reader);
+        let demand = cores::of_opened(demand, threads_alone);
         self.backend("reader", self.limits.reader, demand)
     }
 
-    pub(crate) fn speculator(&mut self) -> Backend {
+    pub(crate) fn speculator(&mut self, threads_alone: Option<u32>) -> Backend {
         let demand = self.on.as_ref().and_then(|on| on.speculator);
+        let demand = cores::of_opened(demand, threads_alone);
         self.backend("speculator", self.limits.speculator, demand)
     }
 
     /// The second choice takes what its own engine takes.
-    pub(crate) fn fallback(&mut self, model: &Model) -> Backend {
+    pub(crate) fn fallback(&mut self, model: &Model, threads_alone: Option<u32>) -> Backend {
         let limits = spechop_config::lanes_of(model);
-        self.backend("fallback", limits, cores::of_model(model))
+        let demand = cores::of_opened(cores::of_model(model), threads_alone);
+        self.backend("fallback", limits, demand)
     }
 
     /// So does a model that does nothing but draft.
-    pub(crate) fn drafter(&mut self, model: &Model) -> Backend {
+    pub(crate) fn drafter(&mut self, model: &Model, threads_alone: Option<u32>) -> Backend {
         let limits = spechop_config::lanes_of(model);
-        self.backend("drafter", limits, cores::of_model(model))
+        let demand = cores::of_opened(cores::of_model(model), threads_alone);
+        self.backend("drafter", limits, demand)
     }
 
     /// The index and its hot subset share the encoder.

@@ -106,7 +106,7 @@ mod tests {
         ] {
             let config = scripted::config(&format!("[chaos]\nerror = 1.0\n{ports}"));
             let mut backends = Backends::new(&config);
-            let generator = backends.generator();
+            let generator = backends.generator(None);
             let rewriter = backends.rewrites(Arc::new(Echo), &generator);
             let request = RewriteRequest {
                 turns: Vec::new(),

@@ -107,6 +107,15 @@ pub(crate) fn of_model(model: &Model) -> Option<Demand> {
     }
 }
 
+/// The same of a model that was opened: a needed call that is alone has so many threads.
+pub(crate) fn of_opened(demand: Option<Demand>, threads_alone: Option<u32>) -> Option<Demand> {
+    let mut demand = demand?;
+    if let Some(threads) = threads_alone {
+        demand.alone = Millicores::cores(threads as usize).min(demand.alone);
+    }
+    Some(demand)
+}
+
 fn of_local(options: &LocalModelOptions) -> Demand {
     Demand {
         each: Millicores::cores(options.threads_each() as usize),
@@ -332,6 +341,15 @@ mod tests {
         let demand = of_local(&options);
         assert_eq!((demand.each.0, demand.alone.0), (2000, 2000));
         assert_eq!(demand.at_once, 3);
+        // What was opened may have fewer threads for a call that is alone.
+        let wide = Demand {
+            alone: Millicores::cores(4),
+            ..demand
+        };
+        for (threads, alone) in [(None, 4000), (Some(2), 2000), (Some(4), 4000)] {
+            let opened = of_opened(Some(wide), threads).unwrap();
+            assert_eq!((opened.each, opened.alone.0), (wide.each, alone));
+        }
         // Up to four threads read a passage each. Of a guess one passage is read at a time.
         for (threads, each, guess) in [
             (1, 1000, 1000),

@@ -48,7 +48,8 @@ pub struct MemoryOptions {
 /// films differ in one word, and their vectors hardly at all.
 ///
 /// **Records.** An entry counts how often it was right and wrong: for its own words whenever a hop with
-/// them is committed, whoever guessed it, and as a neighbour whenever it was guessed as one. An entry that
+/// them is committed, whoever guessed it, and as a neighbour whenever it was guessed as one. As a neighbour
+/// it is neither right nor wrong if nothing was found, or if its answer has changed meanwhile. An entry that
 /// was wrong more often than right is not guessed, until its own words have been right again. So an answer
 /// that changes all the time falls silent. The confidence of a guess is that of its record, by Laplace's
 /// rule of succession, times the similarity.
@@ -102,7 +103,7 @@ impl Memory {
         if let Some((neighbour, answer)) = kept.given.remove(&key) {
             let neighbour = Owned::new(tenant, neighbour);
             if let Some(entry) = kept.entries.get(&neighbour) {
-                entry.was_neighbour(heard.is_right(&answer, &agrees));
+                entry.was_neighbour(&answer, &heard, &agrees);
             }
         }
         match kept.entries.get(&key) {

@@ -5,7 +5,7 @@
 //! effect at the next turn, and a dropped call is gone by then.
 //!
 //! Several workers compute at once on one set of weights, each on cores of its own. A job can go on at
-//! another worker: its KV is copied.
+//! another worker: its KV is copied. If the model's KV is of no use elsewhere, a job stays where it began.
 //!
 //! Sequences never share a call of the model. Tried on the processor, it gained nothing: two and
 //! three sequences took 2.03 and 3.01 times as long as one.
@@ -119,7 +119,8 @@ impl<'model> Engine<'model> {
         let own = self.running.iter().map(|running| &running.waiting);
         let has_room = self.running.len() < self.parts.sequences;
         let can_start = has_room || own.clone().any(Waiting::is_speculative);
-        match self.parts.queue.next(self.parts.worker, &own, can_start) {
+        let (worker, moves_kv) = (self.parts.worker, self.parts.moves_kv);
+        match self.parts.queue.next(worker, &own, can_start, moves_kv) {
             Turn::End => return false,
             Turn::Enter(arrival, job) => {
                 self.enter(arrival, job);
@@ -274,8 +275,8 @@ impl<'model> Engine<'model> {
         let sample = waiting.job.generation.sample;
         let drafts = self.parts.drafts && sample == 0;
         if drafts && progress.next.is_some() {
-            let left = waiting.job.generation.tokens_max - progress.generated;
-            let rows = progress.ahead.rows(&prompt.tokens, left as usize);
+            let left = progress.output.left() as usize;
+            let rows = progress.ahead.rows(&prompt.tokens, left);
             if let Some(rows) = rows.filter(|rows| self.pays.is_worth(rows)) {
                 return self.judge(at, &rows);
             }
@@ -331,14 +332,9 @@ impl<'model> Engine<'model> {
         self.parts.counters.generated_tokens.fetch_add(1, Relaxed);
         let progress = &mut running.progress;
         let piece = vocab.token_to_piece(token, false, None);
-        let end = if vocab.is_eog(token) {
-            Some(End::Turn)
-        } else if progress.output.push(&piece) {
-            Some(End::Stop)
-        } else if progress.generated >= running.waiting.job.generation.tokens_max {
-            Some(End::Length)
-        } else {
-            None
+        let end = match vocab.is_eog(token) {
+            true => Some(End::Turn),
+            false => progress.output.push(&piece),
         };
         progress.next = Some(token);
         progress.ahead.wrote(token);

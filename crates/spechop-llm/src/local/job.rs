@@ -16,6 +16,8 @@ use crate::{Generated, Generation};
 pub(super) struct Job {
     pub(super) call: Call,
     pub(super) generation: Generation,
+    /// Whether the model may think before it writes: not if its prompt is only to be read.
+    pub(super) may_think: bool,
     pub(super) reply: oneshot::Sender<Result<Generated, PortError>>,
 }
 

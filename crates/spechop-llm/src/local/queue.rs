@@ -6,7 +6,8 @@
 //! * It [takes](takes) the most urgent waiting job if that is more urgent than its own, and if no
 //!   other worker has less urgent work to interrupt.
 //! * It [hands over](hands_over) a job that stands still at its own place if another worker would
-//!   move it at once.
+//!   move it at once. A model whose KV is of no use elsewhere hands nothing over: the job would begin
+//!   anew.
 //!
 //! Urgencies are asked for anew every time, so a promotion counts at the next turn of any worker.
 //! If there is work for a worker that sleeps, the first one is woken: under little load it always
@@ -208,13 +209,17 @@ impl Queue {
     }
 
     /// What a worker does next; sleeps until there is something. `own` are the jobs that have begun
-    /// there, `can_start` is whether it has room for one more, or can make room.
+    /// there, `can_start` is whether it has room for one more, or can make room, and `moves_kv` whether
+    /// what they have computed is of use to another worker.
     pub(super) fn next<'a>(
         &self,
         worker: usize,
         own: &(impl Iterator<Item = &'a Waiting> + Clone),
         can_start: bool,
+        moves_kv: bool,
     ) -> Turn {
+        // No job waits with KV that cannot be moved.
+        let begun_max = if moves_kv { self.begun_max } else { 0 };
         let mut state = self.state.lock();
         loop {
             if state.closed {
@@ -224,7 +229,7 @@ impl Queue {
                 return Turn::Enter(arrival, job);
             }
             self.sweep(&mut state);
-            let turn = state.next(worker, own.clone(), can_start, self.begun_max);
+            let turn = state.next(worker, own.clone(), can_start, begun_max);
             let waiting = state.waiting.len() as u64;
             self.counters.waiting.store(waiting, Relaxed);
             if waiting > 0 {

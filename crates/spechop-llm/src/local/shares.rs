@@ -19,9 +19,11 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Of a model whose KV is of no use elsewhere, nothing is kept outside of the contexts, and a text stays on its
-    /// worker's threads.
-    pub(super) fn without_moves(self) -> Self {
+    /// worker's threads. What would have been kept there is kept by each worker, as its share.
+    pub(super) fn without_moves(self, workers: u32) -> Self {
+        let own = self.kept_prompts.div_ceil(workers);
         Self {
+            slots: self.slots.saturating_add(own).min(SLOTS_MAX),
             kept_prompts: 0,
             threads_alone: self.threads,
             ..self
@@ -67,10 +69,36 @@ mod tests {
 
     use super::*;
 
+    /// Workers, sequences, kept prompts, threads named, cores.
+    type Given = (u32, u32, u32, u32, u32);
+    /// Sequences, slots, kept prompts, threads, and threads of a text that is alone.
+    type Found = (u32, u32, u32, u32, u32);
+
+    fn shares((workers, sequences, kept, threads, cores): Given) -> Shares {
+        let options = LocalModelOptions {
+            workers: NonZeroU32::new(workers).unwrap(),
+            sequences,
+            kept_prompts: kept,
+            threads: NonZeroU32::new(threads),
+            ..LocalModelOptions::new("")
+        };
+        Shares::of(&options, cores)
+    }
+
+    fn check(given: Given, shares: Shares, expected: Found) {
+        let found = (
+            shares.sequences,
+            shares.slots,
+            shares.kept_prompts,
+            shares.threads,
+            shares.threads_alone,
+        );
+        assert_eq!(found, expected, "{given:?}");
+    }
+
     #[test]
     fn memory_and_cores_are_divided() {
-        // Workers, sequences, kept prompts, threads named, cores: sequences, slots, kept, threads, and alone.
-        for ((workers, sequences, kept, threads, cores), expected) in [
+        for (given, expected) in [
             ((1, 4, 8, 0, 1), (4, 12, 0, 1, 1)),
             ((1, 4, 8, 0, 8), (4, 12, 0, 8, 8)),
             ((1, 0, 0, 0, 2), (1, 1, 0, 2, 2)),
@@ -82,22 +110,24 @@ mod tests {
             ((16, 4, 8, 1, 16), (1, 1, 8, 1, 1)),
             ((1, 4000, 8, 1, 1), (256, 256, 0, 1, 1)),
         ] {
-            let options = LocalModelOptions {
-                workers: NonZeroU32::new(workers).unwrap(),
-                sequences,
-                kept_prompts: kept,
-                threads: NonZeroU32::new(threads),
-                ..LocalModelOptions::new("")
-            };
-            let shares = Shares::of(&options, cores);
-            let found = (
-                shares.sequences,
-                shares.slots,
-                shares.kept_prompts,
-                shares.threads,
-                shares.threads_alone,
-            );
-            assert_eq!(found, expected, "{workers} workers");
+            check(given, shares(given), expected);
+        }
+    }
+
+    #[test]
+    fn each_worker_keeps_prompts_of_its_own_if_their_kv_cannot_be_moved() {
+        for (given, expected) in [
+            ((1, 4, 8, 0, 8), (4, 12, 0, 8, 8)),
+            ((2, 4, 3, 0, 2), (2, 4, 0, 1, 1)),
+            ((2, 4, 8, 1, 2), (2, 6, 0, 1, 1)),
+            // A call would overwrite the only slot.
+            ((4, 4, 3, 0, 8), (1, 2, 0, 2, 2)),
+            ((16, 4, 8, 1, 16), (1, 2, 0, 1, 1)),
+            // Nothing is to be kept.
+            ((8, 8, 0, 0, 8), (1, 1, 0, 1, 1)),
+            ((2, 600, 3, 1, 1), (256, 256, 0, 1, 1)),
+        ] {
+            check(given, shares(given).without_moves(given.0), expected);
         }
     }
 }

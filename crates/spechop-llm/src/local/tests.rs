@@ -15,7 +15,10 @@ fn without_threads(queue: &Arc<Queue>) -> LocalModel {
         name: "m".into(),
         counters: Arc::default(),
         queue: Arc::clone(queue),
-        is_batch_invariant: false,
+        opened: Opened {
+            is_batch_invariant: false,
+            threads_alone: 1,
+        },
         thread: None,
     }
 }

@@ -7,23 +7,28 @@ use reqwest::{Response, StatusCode};
 use secrecy::ExposeSecret;
 use spechop_ports::retry::{Again, FailedAttempt};
 use spechop_ports::{PortError, reason};
+use tokio::time::timeout;
 
-use super::request_form::THOUGHT_TOKENS_MAX;
-use super::{BODY_BYTES_MAX, OpenAiModel, wire};
+use super::{BODY_BYTES_MAX, ERROR_BODY_WAIT, OpenAiModel, wire};
+use crate::thoughts::THOUGHT_TOKENS_MAX;
 
 impl OpenAiModel {
     /// Sorts an answer that is none by its status.
     pub(super) async fn refusal(&self, mut response: Response) -> FailedAttempt {
         let status = response.status();
         let after = response.headers().get(RETRY_AFTER).cloned();
-        let (silence, mut body) = (self.limits.silence, Vec::new());
-        // The reason is a courtesy: whatever arrives of it will do.
-        while let Ok(Some(piece)) = self.next_piece(&mut response, silence).await {
-            body.extend_from_slice(&piece);
-            if body.len() > BODY_BYTES_MAX {
-                break;
+        let mut body = Vec::new();
+        // The reason is a courtesy: whatever arrives of it in time will do. Whoever is pushed back must
+        // know it soon.
+        let read = async {
+            while let Ok(Some(piece)) = response.chunk().await {
+                body.extend_from_slice(&piece);
+                if body.len() > BODY_BYTES_MAX {
+                    break;
+                }
             }
-        }
+        };
+        let _ = timeout(self.limits.silence.min(ERROR_BODY_WAIT), read).await;
         let detail = format!("{status}: {}", self.reason(&body));
         let after = after.as_ref().map(HeaderValue::as_bytes);
         self.failure(status, after, &body, detail)

@@ -7,9 +7,6 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Tokens that a model may think before it writes, where its thoughts count as what it writes does.
-pub(super) const THOUGHT_TOKENS_MAX: u32 = 2_048;
-
 /// The form of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestForm(u8);

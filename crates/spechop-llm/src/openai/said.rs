@@ -2,10 +2,10 @@
 
 use spechop_types::Tokens;
 
-use super::request_form::{RequestForm, THOUGHT_TOKENS_MAX};
-use super::wire::{self, Chunk};
+use super::request_form::RequestForm;
+use super::wire::{self, Chunk, Counted};
 use crate::stop::cut_at_stop;
-use crate::thoughts::{Thoughts, opens, thoughts};
+use crate::thoughts::{THOUGHT_TOKENS_MAX, Thoughts, opens, thoughts};
 use crate::{End, Generated, Generation};
 
 /// Most bytes of a token on average: a server that goes on for longer ignores the token limit.
@@ -37,7 +37,7 @@ pub(super) struct Said {
     /// Whether a filter has cut it, and no limit.
     is_filtered: bool,
     /// The server's latest count.
-    tokens: Option<Tokens>,
+    counted: Counted,
 }
 
 /// Thoughts in the text that were opened before it.
@@ -81,7 +81,7 @@ impl Said {
 
     /// Takes in an event and says whether the rest can be left unread.
     pub(super) fn add(&mut self, chunk: &Chunk, generation: &Generation) -> bool {
-        self.tokens = chunk.tokens().or(self.tokens);
+        self.counted = chunk.counted().or(self.counted);
         self.counts_thoughts |= chunk.counts_thoughts();
         if chunk.thinks() {
             self.pieces += 1;
@@ -196,28 +196,33 @@ impl Said {
         }
     }
 
-    /// Takes in the count of an event whose text is not wanted any more, and says whether it had one.
+    /// Takes in the count of an event whose text is not wanted any more, and says whether it had one of
+    /// what was written.
     pub(super) fn count(&mut self, chunk: &Chunk) -> bool {
-        let counted = chunk.tokens();
-        self.tokens = counted.or(self.tokens);
-        counted.is_some()
+        let counted = chunk.counted();
+        self.counted = counted.or(self.counted);
+        counted.completion.is_some()
     }
 
     /// What it has certainly cost so far: nothing before the first piece of text or thought, which proves that
     /// the prompt was read.
     pub(super) fn known(&self, generation: &Generation) -> Tokens {
         if self.pieces == 0 {
-            return self.tokens.unwrap_or_default();
+            return Tokens {
+                prompt: self.counted.prompt.unwrap_or_default(),
+                completion: self.counted.completion.unwrap_or_default(),
+            };
         }
         self.tokens(generation)
     }
 
-    /// What it has cost so far: the server's count, or an estimate.
+    /// What it has cost so far: the server's count, or an estimate of what it has not counted.
     pub(super) fn tokens(&self, generation: &Generation) -> Tokens {
-        self.tokens.unwrap_or_else(|| Tokens {
-            prompt: wire::prompt_tokens_guess(generation),
-            completion: self.pieces,
-        })
+        let Counted { prompt, completion } = self.counted;
+        Tokens {
+            prompt: prompt.unwrap_or_else(|| wire::prompt_tokens_guess(generation)),
+            completion: completion.unwrap_or(self.pieces),
+        }
     }
 
     fn generated(self, generation: &Generation) -> Generated {

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use spechop_types::Tokens;
 
-use super::request_form::{RequestForm, THOUGHT_TOKENS_MAX};
+use super::request_form::RequestForm;
+use crate::thoughts::THOUGHT_TOKENS_MAX;
 use crate::{Chat, Generation, Role};
 
 /// The most tokens that a server's count is believed. No context is that long; a larger number is a
@@ -185,12 +185,27 @@ enum Part {
 
 #[derive(Debug, Deserialize)]
 struct Usage {
-    #[serde(default)]
-    prompt_tokens: u64,
-    #[serde(default)]
-    completion_tokens: u64,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
     /// How many of the latter were thoughts, which need not be sent; some servers say so.
     completion_tokens_details: Option<Value>,
+}
+
+/// Tokens that a server has counted. It may count one kind and not the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) prompt: Option<u64>,
+    pub(super) completion: Option<u64>,
+}
+
+impl Counted {
+    /// With the earlier count of a kind that this one leaves out.
+    pub(super) fn or(self, earlier: Self) -> Self {
+        Self {
+            prompt: self.prompt.or(earlier.prompt),
+            completion: self.completion.or(earlier.completion),
+        }
+    }
 }
 
 impl Chunk {
@@ -253,12 +268,18 @@ impl Chunk {
         self.choice()?.finish_reason.as_deref()
     }
 
-    /// The server's count, if it gives one.
-    pub(super) fn tokens(&self) -> Option<Tokens> {
-        self.usage.as_ref().map(|usage| Tokens {
-            prompt: usage.prompt_tokens.min(TOKENS_MAX),
-            completion: usage.completion_tokens.min(TOKENS_MAX),
-        })
+    /// The server's count, if it gives one. A count of 0 is none: some servers send zeros until they
+    /// have counted, and a call that was paid for must not be free.
+    pub(super) fn counted(&self) -> Counted {
+        let believed = |tokens: Option<u64>| {
+            let tokens = tokens.filter(|&tokens| tokens > 0)?;
+            Some(tokens.min(TOKENS_MAX))
+        };
+        let usage = self.usage.as_ref();
+        Counted {
+            prompt: believed(usage.and_then(|usage| usage.prompt_tokens)),
+            completion: believed(usage.and_then(|usage| usage.completion_tokens)),
+        }
     }
 
     fn choice(&self) -> Option<&Choice> {

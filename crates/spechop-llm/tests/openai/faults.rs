@@ -1,4 +1,4 @@
-//! Whole answers: statuses, bodies, counts.
+//! Whole answers: statuses and bodies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::{KEY, delta, ending, endpoint, event, generation, model};
 
-fn stream(body: &str) -> ResponseTemplate {
+pub(super) fn stream(body: &str) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_raw(body.as_bytes(), "text/event-stream")
 }
 
@@ -24,13 +24,13 @@ fn good() -> ResponseTemplate {
 }
 
 /// What a model of this server says.
-async fn generated(server: &MockServer) -> Result<Generated, PortError> {
+pub(super) async fn generated(server: &MockServer) -> Result<Generated, PortError> {
     let model = model(&base(server));
     model.generate(&Call::authoritative(), generation()).await
 }
 
 /// A server that gives `first` so many times, then the good answer.
-async fn server(first: ResponseTemplate, times: u64) -> MockServer {
+pub(super) async fn server(first: ResponseTemplate, times: u64) -> MockServer {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
         .and(path("/v1/chat/completions"))
@@ -47,7 +47,7 @@ async fn server(first: ResponseTemplate, times: u64) -> MockServer {
     server
 }
 
-fn base(server: &MockServer) -> String {
+pub(super) fn base(server: &MockServer) -> String {
     format!("{}/v1", server.uri())
 }
 
@@ -308,42 +308,6 @@ async fn odd_answers_are_taken_for_what_they_are() {
         let said = generated(&server).await.unwrap();
         assert_eq!((said.text, said.end), (text, end));
     }
-}
-
-#[tokio::test]
-async fn a_count_that_never_came_is_estimated() {
-    let answer = delta("<answer>") + &delta("X</answer>") + &delta(" and") + &ending("stop");
-    let server = server(stream(&answer), 1).await;
-    let said = generated(&server).await.unwrap();
-    assert_eq!(
-        (said.text.as_str(), said.end),
-        ("<answer>X</answer>", End::Stop)
-    );
-    // 22 bytes of prompt make six tokens and four of form; two events have been read.
-    let tokens = Tokens {
-        prompt: 10,
-        completion: 2,
-    };
-    assert_eq!(said.tokens, tokens);
-}
-
-#[tokio::test]
-async fn no_count_is_larger_than_any_context() {
-    let usage = json!({"choices": [], "usage": {
-        "prompt_tokens": u64::MAX, "completion_tokens": u64::MAX,
-    }});
-    let answer =
-        delta("<answer>X") + &event(&usage) + &ending("stop").replace("11", "18446744073709551615");
-    let server = server(stream(&answer), 1).await;
-    let call = Call::authoritative();
-    let said = model(&base(&server))
-        .generate(&call, generation())
-        .await
-        .unwrap();
-    let most = u64::from(u32::MAX);
-    assert_eq!(said.tokens.prompt, most);
-    assert_eq!(call.spent().prompt, most, "as it was told meanwhile, too");
-    assert!(said.tokens.total() <= 2 * most);
 }
 
 #[tokio::test]

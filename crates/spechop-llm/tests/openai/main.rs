@@ -1,6 +1,7 @@
 //! The OpenAI-compatible client against servers that misbehave on purpose.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod counts;
 mod drafts;
 mod faults;
 mod proxies;

@@ -220,6 +220,23 @@ async fn what_never_ends_is_cut() {
     assert!(matches!(error, PortError::Refused { .. }), "{error:?}");
 }
 
+/// In real time, as the sockets are real. Silence is not waited for, which would be 30 s.
+#[tokio::test]
+async fn an_error_whose_text_never_ends_is_known_by_its_status() {
+    let pushed_back = send(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ntransfer-encoding: chunked\r\n\r\n",
+    );
+    let good = vec![head(), send(delta("Amy") + &ending("stop"))];
+    // It is silent, or it drips for longer than the test waits: two milliseconds a piece.
+    for rest in [vec![Act::AwaitClose], vec![chunk("x"); 10_000]] {
+        let script = [vec![pushed_back.clone()], rest].concat();
+        let server = Server::start(vec![script, good.clone()]).await;
+        let model = server.model();
+        let said = tokio::time::timeout(Duration::from_secs(10), generate(&model)).await;
+        assert_eq!(said.unwrap().unwrap().text, "Amy");
+    }
+}
+
 #[tokio::test]
 async fn a_count_behind_what_never_ends_is_not_waited_for() {
     let refusal = send(
@@ -227,7 +244,9 @@ async fn a_count_behind_what_never_ends_is_not_waited_for() {
          {\"error\": {\"message\": \"'max_tokens' is not supported\"}}",
     );
     let comment = format!(":{}\n\n", "x".repeat(1 << 20));
-    for (between, counted) in [("", 3), (&*comment, 1)] {
+    // Zeros are no count.
+    let zeros = event(&json!({"usage": {"prompt_tokens": 0, "completion_tokens": 0}}));
+    for (between, counted) in [("", 3), (&*zeros, 3), (&*comment, 1)] {
         let stream = delta("<answer>Amy</answer>") + between + &ending("stop");
         let script = vec![head(), send(stream)];
         let server = Server::start(vec![vec![refusal.clone()], script]).await;

@@ -31,9 +31,9 @@ impl Toolbox {
     pub fn of(bare: Bare, config: &Config) -> Self {
         let mut backends = Backends::elsewhere(config);
         let (generator, reader, guesser) = (
-            backends.generator(),
-            backends.reader(),
-            backends.speculator(),
+            backends.generator(None),
+            backends.reader(None),
+            backends.speculator(None),
         );
         let target = backends.target();
         let speculators = bare

@@ -158,18 +158,18 @@ impl<'a> Opening<'a> {
         let generator = Voice::open(
             "generator",
             &asking(&config.generator, self.tool_cache.as_ref()),
-            self.backends.generator(),
             &self.vitals.of(role::GENERATOR),
+            |threads_alone| self.backends.generator(threads_alone),
         )?;
         let room = self.backends.room();
         let parts = (config, &self.vitals.of(role::READER));
-        let reader = ReadBy::open("reader", &config.reader, parts, room.clone(), || {
-            self.backends.reader()
+        let reader = ReadBy::open("reader", &config.reader, parts, room.clone(), |alone| {
+            self.backends.reader(alone)
         })?;
         let guesser = &config.speculator.model;
         let parts = (config, &self.vitals.of(role::SPECULATOR));
-        let guesser = ReadBy::open("speculator's model", guesser, parts, room, || {
-            self.backends.speculator()
+        let guesser = ReadBy::open("speculator's model", guesser, parts, room, |alone| {
+            self.backends.speculator(alone)
         })?;
         Ok(Models {
             reader: reader.unwrap_or_else(|| ReadBy::Voice(generator.clone())),
@@ -188,11 +188,9 @@ impl<'a> Opening<'a> {
             generator, reader, ..
         } = models;
         let fallback = self.config.fallback.as_ref();
-        // A planner in steps cannot read, and knows no other forms of questions either.
-        let reads_too = |model: &Model| model.style != Style::Steps;
         let first = ReadLimits {
             // What is too long for one reader may be read whole by the other.
-            shortens: !fallback.is_some_and(reads_too),
+            shortens: !fallback.is_some_and(Model::can_read),
             ..read_limits()
         };
         let samples = match generator.model.draws_samples() {
@@ -210,12 +208,13 @@ impl<'a> Opening<'a> {
         };
         if let Some(model) = fallback {
             let model = asking(model, self.tool_cache.as_ref());
-            let backend = self.backends.fallback(&model);
             let vitals = self.vitals.of(role::FALLBACK);
-            let second = Voice::open("fallback", &model, backend, &vitals)?;
+            let second = Voice::open("fallback", &model, &vitals, |alone| {
+                self.backends.fallback(&model, alone)
+            })?;
             let plans = second.planner(&self.backends, true);
             answering.planner = Arc::new(Fallback::new(answering.planner, Arc::clone(&plans)));
-            if reads_too(&model) {
+            if model.can_read() {
                 let reads = ReadBy::Voice(second).reader(&self.backends, target, read_limits());
                 answering.reader = Arc::new(Fallback::new(answering.reader, Arc::clone(&reads)));
                 answering.any_form = Some((plans, reads));
@@ -235,9 +234,10 @@ impl<'a> Opening<'a> {
         let voice = match by {
             DraftedBy::Generator => generator.clone(),
             DraftedBy::Model(model) => {
-                let backend = self.backends.drafter(model);
                 let vitals = self.vitals.of(role::DRAFTS);
-                Voice::open("drafter's model", model, backend, &vitals)?
+                Voice::open("drafter's model", model, &vitals, |alone| {
+                    self.backends.drafter(model, alone)
+                })?
             }
         };
         let style = voice.chat_style();

@@ -52,7 +52,7 @@ async fn guesses(policy: &str) -> (bool, usize) {
     let script = ScriptedPorts::new(Script::instant(1));
     let parts = Arc::new(script.clone());
     let mut backends = Backends::new(&config);
-    let own_reader = backends.reader();
+    let own_reader = backends.reader(None);
     let guess = backends.guess();
     let subset = backends.retrieves(parts.clone(), &guess);
     let reader = backends.reads(parts, &own_reader, &guess);
@@ -95,9 +95,9 @@ async fn taken(config: &Config) -> Option<[u32; 5]> {
     let mut backends = Backends::new(config);
     let mut at_each = [0; 5];
     let opened = [
-        backends.generator(),
-        backends.reader(),
-        backends.speculator(),
+        backends.generator(None),
+        backends.reader(None),
+        backends.speculator(None),
         backends.index(),
         backends.ranking(),
     ];
@@ -153,7 +153,7 @@ async fn passages_of_pages_are_ranked_ahead_of_need_on_idle_cores_only() {
     let mut backends = Backends::new(&config);
     let target = backends.target();
     let encoder = backends.ranks(Arc::new(TextVectors::alike()), &target);
-    let generator = backends.generator();
+    let generator = backends.generator(None);
     let needed = Call::authoritative();
     let (write, written) = tokio::sync::oneshot::channel::<()>();
     let writing = generator.run(&needed, 1.0, async {
@@ -265,7 +265,7 @@ async fn auto_falls_to_one_while_the_machine_is_full_and_comes_back() {
     ] {
         config.generator.engine = engine;
         let mut backends = Backends::new(&config);
-        let generator = backends.generator();
+        let generator = backends.generator(None);
         let (backends, cores) = backends.opened();
         let toolbox = Toolbox {
             backends,

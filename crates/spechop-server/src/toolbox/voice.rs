@@ -25,28 +25,32 @@ pub(super) struct Voice {
 }
 
 impl Voice {
+    /// Opens a model, and asks for its backend by the threads that it then has for a call that is alone.
     pub(super) fn open(
         part: &'static str,
         model: &Model,
-        backend: Backend,
         vitals: &Vitals,
+        backend: impl FnOnce(Option<u32>) -> Backend,
     ) -> Result<Self, OpenError> {
         let style = model.style;
-        let model: Arc<dyn TextModel> = match &model.engine {
+        let (model, threads_alone): (Arc<dyn TextModel>, _) = match &model.engine {
             Engine::Local(options) => {
                 let mut options = options.clone();
                 options.vitals = vitals.clone();
-                Arc::new(LocalModel::open(options).map_err(OpenError::of(part))?)
+                let model = LocalModel::open(options).map_err(OpenError::of(part))?;
+                let threads_alone = model.threads_alone();
+                (Arc::new(model), Some(threads_alone))
             }
             Engine::OpenAi(endpoint) => {
-                Arc::new(OpenAiModel::new(endpoint).map_err(OpenError::of(part))?)
+                let model = OpenAiModel::new(endpoint).map_err(OpenError::of(part))?;
+                (Arc::new(model), None)
             }
         };
         tracing::info!(part, model = model.name(), "model opened");
         Ok(Self {
             model,
             style,
-            backend,
+            backend: backend(threads_alone),
         })
     }
 
@@ -126,12 +130,12 @@ impl ReadBy {
         reader: &spechop_config::Reader,
         (config, vitals): (&Config, &Vitals),
         room: Option<Room>,
-        backend: impl FnOnce() -> Backend,
+        backend: impl FnOnce(Option<u32>) -> Backend,
     ) -> Result<Option<Self>, OpenError> {
         Ok(match reader {
             spechop_config::Reader::Generator => None,
             spechop_config::Reader::Model(model) => {
-                Some(Self::Voice(Voice::open(part, model, backend(), vitals)?))
+                Some(Self::Voice(Voice::open(part, model, vitals, backend)?))
             }
             spechop_config::Reader::Spans { dir, threads } => {
                 let mut options = ReaderOptions::new(&config.encoder.runtime_library);
@@ -139,7 +143,7 @@ impl ReadBy {
                 options.room = room;
                 options.vitals = vitals.clone();
                 let reader = span_reader(part, dir, options)?;
-                Some(Self::Spans(Arc::new(reader), backend()))
+                Some(Self::Spans(Arc::new(reader), backend(None)))
             }
         })
     }

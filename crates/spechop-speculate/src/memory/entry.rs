@@ -79,22 +79,35 @@ impl Entry {
     pub(super) fn hears(&mut self, heard: &Heard, agrees: impl Fn(&str, &str) -> bool) {
         let holds = heard.is_right(&self.answer, agrees);
         note(&mut self.own, holds);
+        let mut is_another = false;
         // What is too long stays unknown: the old answer has been counted as wrong, which silences it.
         if let Some(observed) = heard.observed.as_ref().filter(|answer| fits(answer))
             && is_short(&heard.asked)
         {
             self.asked = Arc::clone(heard.asked.text());
             self.answer = Arc::clone(observed);
+            is_another = !holds;
         }
-        if !holds {
-            // What it was worth to others was the old answer's worth.
+        if is_another || holds && is_silenced(self.neighbour) {
+            // What it was worth to others was the old answer's worth. And a silent neighbour is not
+            // guessed, so that nothing but its own words can give it another chance.
             self.neighbour = Record::default();
         }
     }
 
-    /// It was guessed as a neighbour.
-    pub(super) fn was_neighbour(&mut self, is_right: bool) {
-        note(&mut self.neighbour, is_right);
+    /// It was guessed as a neighbour, with this answer. Says whether that counts: it does not if nothing
+    /// was found, or if the entry has another answer by now.
+    pub(super) fn was_neighbour(
+        &mut self,
+        guessed: &str,
+        heard: &Heard,
+        agrees: impl Fn(&str, &str) -> bool,
+    ) -> bool {
+        let counts = heard.observed.is_some() && *self.answer == *guessed;
+        if counts {
+            note(&mut self.neighbour, heard.is_right(guessed, agrees));
+        }
+        counts
     }
 
     /// For its own words. If it is silenced, its neighbours would say the same.

@@ -174,19 +174,18 @@ impl SharedMemory {
     async fn learn(&self, news: &mut News) -> Result<(), PortError> {
         // Behind everything that anybody waits for.
         let call = Call::of(news.tenant.clone(), Lane::Speculative, Chance::NONE);
+        let heard = &news.heard;
         if let Some((neighbour, answer)) = news.given.clone() {
-            let is_right = news.heard.is_right(&answer, &*news.agrees);
             let key = call.owned(neighbour);
             self.change(&call, &key, |before| {
                 let mut entry = before?;
-                entry.was_neighbour(is_right);
-                Some(entry)
+                let counts = entry.was_neighbour(&answer, heard, &*news.agrees);
+                counts.then_some(entry)
             })
             .await?;
             // If the rest fails, it is not counted again.
             news.given = None;
         }
-        let heard = &news.heard;
         let key = call.owned(heard.asked.key().into());
         let change = self.change(&call, &key, |before| match before {
             Some(mut entry) => {

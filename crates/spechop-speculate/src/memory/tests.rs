@@ -92,6 +92,13 @@ impl Memory {
         let guesses = self.guesses_for("a", asked, 1).await;
         guesses.into_iter().next().map(|(text, _)| text)
     }
+
+    /// The record of an entry as a neighbour.
+    fn as_neighbour(&self, asked: &str) -> Record {
+        let entries = self.entries();
+        let entry = entries.iter().find(|entry| &*entry.asked == asked);
+        entry.unwrap().neighbour
+    }
 }
 
 /// Neither the same words nor a neighbour.
@@ -224,19 +231,51 @@ async fn a_neighbour_that_was_wrong_is_silent_and_its_own_words_are_not() {
     assert_eq!(memory.best(own).await.as_deref(), Some("Wajda"));
     // What is never committed, because its branch was rolled back, counts for nothing.
     memory.learn(third, "somebody else");
-    let record = |asked: &str| {
-        let entries = memory.entries();
-        entries
-            .into_iter()
-            .find(|entry| &*entry.asked == asked)
-            .unwrap()
-            .neighbour
-    };
-    assert_eq!(record(own), Record { right: 0, wrong: 1 });
-    assert_eq!(record(other), Record { right: 1, wrong: 0 });
+    assert_eq!(memory.as_neighbour(own), Record { right: 0, wrong: 1 });
+    assert_eq!(memory.as_neighbour(other), Record { right: 1, wrong: 0 });
     // With a new answer it gets another chance.
     memory.learn(own, "somebody else");
-    assert_eq!(record(own), Record::default());
+    assert_eq!(memory.as_neighbour(own), Record::default());
+}
+
+#[tokio::test]
+async fn a_neighbour_is_silent_until_its_own_words_were_right_again() {
+    let memory = memory();
+    let (own, other) = (
+        "Who directed the film Kanał?",
+        "Who has directed the film Kanał?",
+    );
+    // It is not remembered, so that the other words have no entry of their own.
+    let long = "x".repeat(TEXT_BYTES_MAX + 1);
+    for (asked, observed, guess) in [
+        (own, "Wajda", Some("Wajda")),
+        (own, "Wajda", Some("Wajda")),
+        (own, "Wajda", Some("Wajda")),
+        // Nothing was found: that is no other answer.
+        (other, "", Some("Wajda")),
+        (other, long.as_str(), None),
+        (own, "", None),
+        (own, "Wajda", Some("Wajda")),
+    ] {
+        memory.learn(asked, observed);
+        memory.encode().await;
+        assert_eq!(memory.best(other).await.as_deref(), guess, "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_neighbour_whose_answer_has_changed_is_not_charged_with_the_old_one() {
+    let memory = memory();
+    let (own, other) = (
+        "Who directed the film Kanał?",
+        "Who has directed the film Kanał?",
+    );
+    memory.learn(own, "Wajda");
+    memory.encode().await;
+    assert_eq!(memory.best(other).await.as_deref(), Some("Wajda"));
+    memory.learn(own, "somebody else");
+    memory.learn(other, "somebody else");
+    assert_eq!(memory.as_neighbour(own), Record::default());
 }
 
 #[tokio::test]

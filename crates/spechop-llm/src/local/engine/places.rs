@@ -135,7 +135,12 @@ impl Engine<'_> {
                 };
                 counters.reused_tokens.fetch_add(at as u64, Relaxed);
                 let generation = &waiting.job.generation;
-                let output = Output::new(generation.stop);
+                let read = waiting.prompt.item.tokens.len();
+                let room = match waiting.job.may_think {
+                    true => self.parts.context_tokens.saturating_sub(read),
+                    false => 0,
+                };
+                let output = Output::new(generation, room);
                 // Of other models, only what was computed token by token can be computed again.
                 let is_kept = self.parts.is_batch_invariant || !self.parts.drafts;
                 let progress = Progress::new(at, output, self.parts.ahead(generation), is_kept);

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::super::compute::Compute;
 use super::super::{LocalModelOptions, load, tiny};
 use super::*;
+use crate::Chat;
 
 #[test]
 fn turns_go_on_behind_a_panic_until_the_last() {
@@ -59,6 +60,7 @@ fn waiting_as(call: Call, tokens: i32, arrival: u64) -> (Waiting, Answer) {
         job: Job {
             call,
             generation,
+            may_think: true,
             reply,
         },
         arrival,
@@ -147,6 +149,80 @@ fn alone(model: &LlamaModel, tokens: i32) -> Generated {
     }
 }
 
+/// The thoughts of an answer have begun. They may fill the context, but for the tokens of the text.
+#[test]
+fn thoughts_end_where_the_context_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = LocalModelOptions::new(tiny::model(folder.path()));
+    let (_, model, _) = load(&options).expect("a model");
+    // A text has eight tokens, and the prompt leaves twelve others.
+    for (may_think, tokens) in [(true, 12 + 8), (false, 8)] {
+        let mut engine = engines(&model, 1, 1).remove(0);
+        engine.parts.context_tokens = 40 + 12 + 8;
+        let (mut job, mut answer) = waiting(40);
+        job.job.may_think = may_think;
+        job.job.generation.prompt = Prompt::Chat(Chat {
+            messages: Vec::new(),
+            fixed: 0,
+        });
+        engine.parts.queue.put_back(job);
+        assert!(engine.turn());
+        let opened = engine.running[0].progress.output.push(b"<think>");
+        assert_eq!(opened, None);
+        let said = loop {
+            assert!(engine.turn());
+            if let Ok(said) = answer.try_recv() {
+                break said.expect("a text");
+            }
+        };
+        // The first of them was not the model's.
+        let written = said.tokens.completion + 1;
+        assert_eq!((said.end, written), (End::Length, tokens), "{said:?}");
+    }
+}
+
+/// Two workers that move a needed call each. The second one had begun a guess before its call came.
+struct Interrupted<'model> {
+    engines: Vec<Engine<'model>>,
+    needed: Answer,
+    guess: Answer,
+    urgent: Answer,
+    /// Tokens that the guess had by then.
+    generated: u32,
+}
+
+fn interrupted(model: &LlamaModel, sequences: usize, moves_kv: bool) -> Interrupted<'_> {
+    let mut engines = engines(model, 2, sequences);
+    for engine in &mut engines {
+        engine.parts.moves_kv = moves_kv;
+    }
+    let queue = Arc::clone(&engines[0].parts.queue);
+    let (job, needed) = waiting_as(Call::authoritative(), 40, 1);
+    queue.put_back(job);
+    assert!(engines[0].turn());
+    let (job, guess) = waiting_as(Call::new(Lane::Speculative, Chance::EVEN), 100, 2);
+    queue.put_back(job);
+    // The first one leaves it to the second, which has nothing to do.
+    assert!(engines[0].turn());
+    for _ in 0..6 {
+        assert!(engines[1].turn());
+    }
+    let generated = engines[1].running[0].progress.generated;
+    assert!(generated > 1, "in mid-sentence");
+    let (job, urgent) = waiting_as(Call::authoritative(), 60, 3);
+    queue.put_back(job);
+    // The first one has a needed call itself.
+    assert!(engines[0].turn());
+    assert!(engines[1].turn());
+    Interrupted {
+        engines,
+        needed,
+        guess,
+        urgent,
+        generated,
+    }
+}
+
 /// A guess begins at the second worker while the first is busy. Then a likelier one takes its place. As
 /// soon as the first worker has nothing to do, it resumes the guess where the second left it.
 #[test]
@@ -157,29 +233,17 @@ fn a_job_goes_on_at_another_worker_where_it_was() {
     let expected = alone(&model, 100);
     // With room to stand still, and without: then it goes back into the queue at once.
     for sequences in [2, 1] {
-        let mut engines = engines(&model, 2, sequences);
+        let Interrupted {
+            mut engines,
+            mut needed,
+            mut guess,
+            mut urgent,
+            generated,
+        } = interrupted(&model, sequences, true);
         let queue = Arc::clone(&engines[0].parts.queue);
         let counters = Arc::clone(&engines[0].parts.counters);
-        let (needed, mut needed_answer) = waiting_as(Call::authoritative(), 40, 1);
-        queue.put_back(needed);
-        assert!(engines[0].turn());
-        let guess = Call::new(Lane::Speculative, Chance::EVEN);
-        let (guess, mut guess_answer) = waiting_as(guess, 100, 2);
-        queue.put_back(guess);
-        // The first one leaves it to the second, which has nothing to do.
-        assert!(engines[0].turn());
-        for _ in 0..6 {
-            assert!(engines[1].turn());
-        }
-        let generated = engines[1].running[0].progress.generated;
-        assert!(generated > 1, "in mid-sentence");
-        let (urgent, mut urgent_answer) = waiting_as(Call::authoritative(), 60, 3);
-        queue.put_back(urgent);
-        // The first one has a needed call itself.
-        assert!(engines[0].turn());
-        assert!(engines[1].turn());
         assert_eq!(engines[1].running.len(), sequences);
-        while needed_answer.try_recv().is_err() {
+        while needed.try_recv().is_err() {
             assert!(engines[0].turn());
         }
         // It looks for work, and would sleep if nobody else were there.
@@ -192,7 +256,7 @@ fn a_job_goes_on_at_another_worker_where_it_was() {
         assert!(engines[0].running[0].progress.generated > generated);
         let read = counters.prefilled_tokens.load(Relaxed);
         let answer = loop {
-            if let Ok(answer) = guess_answer.try_recv() {
+            if let Ok(answer) = guess.try_recv() {
                 break answer.expect("a text");
             }
             assert!(engines[0].turn());
@@ -205,10 +269,41 @@ fn a_job_goes_on_at_another_worker_where_it_was() {
         );
         assert_eq!(counters.handed_over.load(Relaxed), 1);
         assert_eq!(counters.evicted.load(Relaxed), 0);
-        while urgent_answer.try_recv().is_err() {
+        while urgent.try_recv().is_err() {
             assert!(engines[1].turn());
         }
     }
+}
+
+/// What it has computed is of no use to the other worker, which has nothing to do.
+#[test]
+fn a_job_whose_kv_cannot_be_moved_goes_on_where_it_began() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = LocalModelOptions::new(tiny::model(folder.path()));
+    let (_, model, _) = load(&options).expect("a model");
+    let expected = alone(&model, 100);
+    let Interrupted {
+        mut engines,
+        mut needed,
+        mut guess,
+        mut urgent,
+        ..
+    } = interrupted(&model, 2, false);
+    while needed.try_recv().is_err() {
+        assert!(engines[0].turn());
+    }
+    engines[0].parts.queue.rests(0);
+    let answer = loop {
+        assert!(engines[1].turn());
+        if let Ok(answer) = guess.try_recv() {
+            break answer.expect("a text");
+        }
+    };
+    assert_eq!(answer, expected);
+    assert!(urgent.try_recv().is_ok(), "it went first");
+    let counters = &engines[1].parts.counters;
+    assert_eq!(counters.handed_over.load(Relaxed), 0);
+    assert_eq!(counters.evicted.load(Relaxed), 0);
 }
 
 /// What one worker has read, the other does not read again.

@@ -32,6 +32,7 @@ fn job(call: Call, arrival: u64) -> (Waiting, Answer) {
                 drafts: Vec::new(),
                 sample: 0,
             },
+            may_think: true,
             reply,
         },
         arrival,
@@ -120,6 +121,20 @@ fn a_job_is_handed_over_only_to_whom_would_move_it_at_once() {
     }
 }
 
+/// It would begin anew elsewhere.
+#[test]
+fn a_job_whose_kv_cannot_be_moved_is_not_handed_over() {
+    for moves_kv in [true, false] {
+        let queue = Queue::new(2, 8, 8, Arc::default());
+        queue.rests(0);
+        let (moves, _moves) = job(Call::authoritative(), 1);
+        let (stands, _stands) = job(Call::new(Lane::Speculative, Chance::EVEN), 2);
+        let own = [moves, stands];
+        let turn = queue.next(1, &own.iter(), false, moves_kv);
+        assert_eq!(matches!(turn, Turn::HandOver), moves_kv);
+    }
+}
+
 #[test]
 fn too_many_and_the_least_urgent_leaves() {
     let queue = Queue::new(1, 2, 2, Arc::default());
@@ -148,7 +163,7 @@ fn turn(queue: &Queue, worker: usize, sequences: usize, own: &mut Vec<Waiting>) 
     let has_room = own.len() < sequences;
     let can_start = has_room || own.iter().any(Waiting::is_speculative);
     let give_up = |own: &mut Vec<Waiting>, at: usize| queue.put_back(own.swap_remove(at));
-    match queue.next(worker, &own.iter(), can_start) {
+    match queue.next(worker, &own.iter(), can_start, true) {
         Turn::Start(job) => {
             if !has_room {
                 let guesses = (0..own.len()).filter(|at| own[*at].is_speculative());

@@ -73,8 +73,10 @@ async fn nothing_is_moved_of_a_model_that_looks_back_at_a_part() {
             context_tokens_per_sequence: 256,
             ..LocalModelOptions::new(tiny::windowed(folder.path(), window))
         };
-        let more = options.threads_alone() > options.threads_each();
+        let (each, alone) = (options.threads_each(), options.threads_alone());
+        let more = alone > each;
         let model = LocalModel::open(options).expect("the tiny model");
+        assert_eq!(model.threads_alone(), if moves { alone } else { each });
         for _ in 0..1000 {
             if model.stats().widened > 0 || !(moves && more) && model.stats().finished > 8 {
                 break;

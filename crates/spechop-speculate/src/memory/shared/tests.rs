@@ -29,13 +29,15 @@ fn server_with(
 }
 
 impl SharedMemory {
+    /// Empty: nothing was found.
     fn hears(&self, of: &str, asked: &str, observed: &str) {
+        let found = Some(observed).filter(|observed| !observed.is_empty());
         let hop = Hop {
             sub_question: SubQuestion::new(asked),
             answer: "a mere guess".into(),
             kind: CommitKind::Accepted,
             guess: None,
-            observation: Arc::new(Observation::read(Some(observed.into()), Vec::new())),
+            observation: Arc::new(Observation::read(found.map(Into::into), Vec::new())),
         };
         self.committed(&Tenant::new(of).unwrap(), &hop, Arc::new(|a, b| a == b));
     }
@@ -105,6 +107,39 @@ async fn what_was_wrong_for_one_server_falls_silent_for_all() {
         wrong(entry),
         (Record { right: 0, wrong: 2 }, Record::default())
     );
+}
+
+#[tokio::test]
+async fn a_neighbour_is_silent_until_its_own_words_were_right_again() {
+    let entries = SharedMap::default();
+    let one = server(&entries);
+    // It is not remembered, so that the other words have no entry of their own.
+    let long = "x".repeat(600);
+    for (asked, observed, guess) in [
+        (ASKED, "Wajda", Some("Wajda")),
+        (ASKED, "Wajda", Some("Wajda")),
+        // Nothing was found: that is no other answer.
+        (NEARLY, "", Some("Wajda")),
+        (NEARLY, long.as_str(), None),
+        (ASKED, "", None),
+        (ASKED, "Wajda", Some("Wajda")),
+    ] {
+        one.learns("a", asked, observed).await;
+        assert_eq!(one.best("a", NEARLY).await.as_deref(), guess, "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_neighbour_whose_answer_has_changed_is_not_charged_with_the_old_one() {
+    let entries = SharedMap::default();
+    let (one, other) = (server(&entries), server(&entries));
+    one.learns("a", ASKED, "Wajda").await;
+    assert_eq!(one.best("a", NEARLY).await.as_deref(), Some("Wajda"));
+    other.learns("a", ASKED, "Ford").await;
+    one.learns("a", NEARLY, "Ford").await;
+    let all = entries.all();
+    let entry = all.iter().find(|entry| &*entry.asked == ASKED).unwrap();
+    assert_eq!(entry.neighbour, Record::default());
 }
 
 /// Entries that give trouble so many times.
