@@ -178,9 +178,11 @@ pub(crate) fn finished(dir: &Path, inputs: &Inputs) -> Result<Option<PassageInde
         | Fault::Senseless { .. }
         | Fault::Record { .. } => Ok(None),
         // Somebody else is writing to it, or it says nothing about what is there.
-        Fault::Changed(_) | Fault::Io { .. } | Fault::Encoder { .. } | Fault::Vector { .. } => {
-            Err(error.into())
-        }
+        Fault::Changed(_)
+        | Fault::Io { .. }
+        | Fault::Encoder { .. }
+        | Fault::Part { .. }
+        | Fault::Vector { .. } => Err(error.into()),
     }
 }
 

@@ -96,17 +96,7 @@ impl OnnxEncoder {
         let model_path = dir.join(&recipe.model);
         let tokenizer_path = dir.join(&recipe.tokenizer);
         let texts = TextCutter::open(&tokenizer_path, &recipe)?;
-        let digest = |name: &str| {
-            let proven = options
-                .proven_sha256
-                .get(name)
-                .and_then(|hex| bytes_of(hex));
-            let path = dir.join(name);
-            proven
-                .map_or_else(|| hash(&path), Ok)
-                .map_err(|source| OpenError::Read { path, source })
-        };
-        let digests = [digest(&recipe.model)?, digest(&recipe.tokenizer)?];
+        let digests = digests(dir, &recipe, &options.proven_sha256)?;
         let fingerprint = fingerprint(&recipe, &digests);
         let mut models = Vec::with_capacity(options.sessions.get());
         for _ in 0..options.sessions.get() {
@@ -282,6 +272,48 @@ fn fingerprint(recipe: &Recipe, files: &[Digested]) -> String {
 /// A file's SHA-256.
 type Digested = [u8; 32];
 
+/// The SHA-256s of the model, of its tokenizer, and of the files in which the model keeps weights
+/// beside itself. The proven ones are not computed.
+fn digests(
+    dir: &Path,
+    recipe: &Recipe,
+    proven_sha256: &BTreeMap<String, String>,
+) -> Result<Vec<Digested>, OpenError> {
+    let mut names = vec![recipe.model.clone(), recipe.tokenizer.clone()];
+    names.extend(weights_beside(dir, recipe)?);
+    let digest = |name: &String| {
+        let proven = proven_sha256.get(name).and_then(|hex| bytes_of(hex));
+        let path = dir.join(name);
+        proven
+            .map_or_else(|| hash(&path), Ok)
+            .map_err(|source| OpenError::Read { path, source })
+    };
+    names.iter().map(digest).collect()
+}
+
+/// The files of weights that are too large for an ONNX file. Exporters name them after it
+/// (`model.onnx_data`, `model.onnx.data`), so every file of such a name counts.
+fn weights_beside(dir: &Path, recipe: &Recipe) -> Result<Vec<String>, OpenError> {
+    let unreadable = |source| OpenError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        // An ONNX file names others in UTF-8.
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let is_known = name == recipe.model || name == recipe.tokenizer;
+        if name.starts_with(&recipe.model) && !is_known && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// Reads 64 hexadecimal digits.
 fn bytes_of(hex: &str) -> Option<Digested> {
     let mut bytes = Digested::default();
@@ -327,6 +359,56 @@ mod tests {
         let reader = crate::ReaderOptions::new("library");
         assert_eq!(reader.threads, physical_cores());
     }
+
+    #[test]
+    fn weights_beside_a_model_are_a_part_of_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("room");
+        };
+        write("encoder.toml", RECIPE);
+        write("model.onnx", "a graph");
+        write("tokenizer.json", "words");
+        let alone = fingerprint_of(dir.path());
+        let files = ["model.onnx", "tokenizer.json"];
+        let files = files.map(|name| hash(&dir.path().join(name)).expect("readable"));
+        let recipe = Recipe::read(dir.path()).expect("a recipe");
+        assert_eq!(alone, fingerprint(&recipe, &files), "as it was before");
+        // Nothing of these is a file of weights.
+        write("other.onnx_data", "of another model");
+        std::fs::create_dir(dir.path().join("model.onnx.d")).expect("room");
+        assert_eq!(fingerprint_of(dir.path()), alone);
+        let mut seen = vec![alone];
+        for (name, weights) in [
+            ("model.onnx_data", "1"),
+            ("model.onnx_data", "2"),
+            ("model.onnx.data", "3"),
+            ("model.onnx.data", "4"),
+        ] {
+            write(name, weights);
+            let changed = fingerprint_of(dir.path());
+            assert!(!seen.contains(&changed), "{name}: {weights}");
+            seen.push(changed);
+        }
+    }
+
+    fn fingerprint_of(dir: &Path) -> String {
+        let recipe = Recipe::read(dir).expect("a recipe");
+        let digests = digests(dir, &recipe, &BTreeMap::new()).expect("readable");
+        fingerprint(&recipe, &digests)
+    }
+
+    const RECIPE: &str = r#"
+name = "e5"
+model = "model.onnx"
+tokenizer = "tokenizer.json"
+query_prefix = "query: "
+passage_prefix = "passage: "
+pooling = "mean"
+width = 4
+query_tokens_max = 64
+passage_tokens_max = 512
+"#;
 
     #[test]
     fn a_proven_digest_is_the_one_that_would_be_computed() {

@@ -4,9 +4,11 @@
 //! the next server.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use qdrant_client::config::QdrantConfig;
 use qdrant_client::qdrant::{CollectionInfo, GetCollectionInfoRequest};
 use qdrant_client::{Qdrant, QdrantError};
@@ -107,7 +109,30 @@ pub struct Cluster {
 
 struct Node {
     url: String,
-    client: Qdrant,
+    /// Replaced if a request gets no answer in time.
+    client: RwLock<Arc<Qdrant>>,
+}
+
+impl Node {
+    fn client(&self) -> Arc<Qdrant> {
+        Arc::clone(&self.client.read())
+    }
+
+    /// Puts a fresh client in place of one that got no answer, unless another call has done so.
+    ///
+    /// The server may be slow, or the connection may have died without a word: nothing tells them
+    /// apart. The client replaces a connection only if a request fails on it, so a dead one would
+    /// be used until the system gives it up, a quarter of an hour later. The fresh client connects
+    /// with its first request. Calls in flight keep the old one.
+    fn replace(&self, silent: &Arc<Qdrant>) {
+        let mut client = self.client.write();
+        // The configuration has made a client before, so it makes another.
+        if Arc::ptr_eq(&client, silent)
+            && let Ok(fresh) = Qdrant::new(silent.config.clone())
+        {
+            *client = Arc::new(fresh);
+        }
+    }
 }
 
 impl Cluster {
@@ -143,6 +168,7 @@ impl Cluster {
                 url: url.clone(),
                 source: error.into(),
             })?;
+            let client = RwLock::new(Arc::new(client));
             Ok(Node { url, client })
         };
         Ok(Self {
@@ -200,11 +226,12 @@ impl Cluster {
     pub(crate) async fn settle(&self, collection: &str, knows: impl Fn(&CollectionInfo) -> bool) {
         let deadline = Instant::now() + self.total;
         for node in &self.nodes {
+            let client = node.client();
             loop {
                 let request = GetCollectionInfoRequest {
                     collection_name: collection.to_owned(),
                 };
-                let told = timeout(self.time_limit, node.client.collection_info(request)).await;
+                let told = timeout(self.time_limit, client.collection_info(request)).await;
                 let Ok(Ok(told)) = told else { break };
                 if told.result.is_some_and(|info| knows(&info)) || Instant::now() >= deadline {
                     break;
@@ -250,17 +277,21 @@ impl Cluster {
             key: self.key.as_ref().map(|key| key.expose_secret().trim()),
             others: self.nodes.len() > 1,
         };
+        let shared = node.client();
         // The clone shares the connections; the headers are those of this request alone.
         let client = call
             .trace_headers()
-            .fold(node.client.clone(), |client, (name, value)| {
+            .fold(Qdrant::clone(&shared), |client, (name, value)| {
                 client.with_header(name, value)
             });
         let answer = timeout(self.time_limit, ask(client)).await;
         let (failure, elsewhere) = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => sorted(&error, &site),
-            Err(_) => site.late(self.time_limit),
+            Err(_) => {
+                node.replace(&shared);
+                site.late(self.time_limit)
+            }
         };
         if elsewhere {
             // Only one of the calls that failed together moves on.
@@ -320,135 +351,4 @@ fn address(written: &str) -> Result<String, InvalidOptions> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use parking_lot::Mutex;
-    use qdrant_client::qdrant::qdrant_server::{self, QdrantServer};
-    use qdrant_client::qdrant::{HealthCheckReply, HealthCheckRequest};
-    use spechop_types::TraceContext;
-    use tokio::net::TcpListener;
-    use tokio::task::JoinSet;
-    use tonic::metadata::MetadataMap;
-    use tonic::transport::server::{Server, TcpIncoming};
-    use tonic::{Request, Response, Status};
-
-    use super::*;
-
-    /// A server that says which version it is, and notes with which headers it was asked.
-    #[derive(Clone, Default)]
-    struct Played(Arc<Mutex<Vec<MetadataMap>>>);
-
-    #[async_trait]
-    impl qdrant_server::Qdrant for Played {
-        async fn health_check(
-            &self,
-            request: Request<HealthCheckRequest>,
-        ) -> Result<Response<HealthCheckReply>, Status> {
-            self.0.lock().push(request.metadata().clone());
-            Ok(Response::new(HealthCheckReply {
-                version: "1.16.0".to_owned(),
-                ..HealthCheckReply::default()
-            }))
-        }
-    }
-
-    #[tokio::test]
-    async fn a_server_hears_for_which_span_it_works_and_no_other_request_says_so() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let played = Played::default();
-        let server = Server::builder().add_service(QdrantServer::new(played.clone()));
-        let mut serving = JoinSet::new();
-        serving.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-        let cluster = Cluster::new(&ClusterOptions::new(vec![url])).unwrap();
-        let span = TraceContext::parse(SPAN, "a=1").unwrap();
-        for trace in [Some(span), None] {
-            let call = Call::authoritative().traced(trace);
-            assert_eq!(cluster.health(&call).await.unwrap(), "1.16.0");
-        }
-        let heard: Vec<_> = played.0.lock().drain(..).collect();
-        let of = |headers: &MetadataMap| {
-            TraceContext::HEADERS.map(|name| {
-                let value = headers.get(name)?;
-                value.to_str().ok().map(str::to_owned)
-            })
-        };
-        let sent = [SPAN, "a=1"].map(|value| Some(value.to_owned()));
-        let heard: Vec<_> = heard.iter().map(of).collect();
-        assert_eq!(heard, [sent, [None, None]]);
-    }
-
-    const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-    fn refusal(url: &str, key: Option<&str>) -> Option<String> {
-        let mut options = ClusterOptions::new(vec![url.to_owned()]);
-        options.key = key.map(SecretString::from);
-        let refused = Cluster::new(&options).err();
-        refused.map(|error| error.to_string())
-    }
-
-    #[test]
-    fn says_what_is_wrong_with_an_address_and_never_shows_a_secret() {
-        for (url, said) in [
-            ("http://127.0.0.1:6334", None),
-            (" https://qdrant.example.org/ ", None),
-            ("http://[::1]:6334", None),
-            ("127.0.0.1:6334", Some("expected scheme, host and port")),
-            ("", Some("expected scheme")),
-            ("ftp://host", Some("expected http or https")),
-            (
-                "http://host:6334/collections",
-                Some("nothing behind the port"),
-            ),
-            ("http://me:hunter2@host:6334", Some("a password belongs")),
-            ("me:hunter2@host:6334", Some("expected http or https")),
-            ("http//me:hunter2@host", Some("expected scheme")),
-            (
-                "https://host/?api-key=hunter2",
-                Some("nothing behind the port"),
-            ),
-            (
-                "https://host/?api-key=hun@hunter2",
-                Some("nothing behind the port"),
-            ),
-            ("http//me:hunter2?ss@host", Some("expected scheme")),
-        ] {
-            let found = refusal(url, None);
-            assert_eq!(found.is_some(), said.is_some(), "{url}: {found:?}");
-            let found = found.unwrap_or_default();
-            assert!(found.contains(said.unwrap_or_default()), "{url}: {found}");
-            assert!(!found.contains("hunter2"), "{found}");
-        }
-        for (key, fits) in [
-            ("s3cret", true),
-            ("", false),
-            ("two words", false),
-            ("ключ", false),
-        ] {
-            let found = refusal("http://host:6334", Some(key));
-            assert_eq!(found.is_none(), fits, "{key}");
-            assert!(key.is_empty() || !found.unwrap_or_default().contains(key));
-        }
-        let none = Cluster::new(&ClusterOptions::new(Vec::new())).err();
-        assert!(matches!(none, Some(InvalidOptions::NoUrl)));
-    }
-
-    #[test]
-    fn a_server_may_work_for_as_long_as_it_is_waited_for() {
-        for (ms, seconds) in [(1, 1), (1000, 1), (1001, 2), (1900, 2)] {
-            let mut options = ClusterOptions::new(vec!["http://host:6334".to_owned()]);
-            options.time_limit = Duration::from_millis(ms);
-            let cluster = Cluster::new(&options).unwrap();
-            assert_eq!(cluster.seconds(), seconds, "{ms} ms");
-        }
-    }
-
-    #[test]
-    fn a_key_is_not_in_what_is_printed_of_the_options() {
-        let mut options = ClusterOptions::new(vec!["http://host:6334".to_owned()]);
-        options.key = Some(SecretString::from("hunter2"));
-        assert!(!format!("{options:?}").contains("hunter2"));
-    }
-}
+mod tests;

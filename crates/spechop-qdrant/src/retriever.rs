@@ -2,19 +2,21 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::{Either, select};
 use parking_lot::Mutex;
 use qdrant_client::qdrant::{
-    QuantizationSearchParams, Query, QueryPoints, ReadConsistency, ReadConsistencyType,
-    SearchParams, read_consistency,
+    CollectionInfo, QuantizationSearchParams, Query, QueryPoints, ReadConsistency,
+    ReadConsistencyType, SearchParams, read_consistency,
 };
 use spechop_ports::{Call, Encoder, PortError, Retriever};
 use spechop_types::{Activity, Passage};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
 use crate::label::Label;
@@ -22,6 +24,8 @@ use crate::point;
 
 /// An alias can point to another collection at any time. Its label is read again after this long.
 const LABEL_TIME: Duration = Duration::from_secs(30);
+/// How long a search that has ended waits for the label that is read again beside it.
+const LABEL_WAIT: Duration = Duration::from_millis(250);
 
 /// How a collection is searched. The server decides what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,7 +107,7 @@ pub struct QdrantRetriever {
     cluster: Arc<Cluster>,
     collection: String,
     options: SearchOptions,
-    /// When the label was found to fit.
+    /// When the label was found to fit; `None` if it never was, or the collection was refused since.
     fitted: Mutex<Option<Instant>>,
 }
 
@@ -136,8 +140,15 @@ impl QdrantRetriever {
     }
 
     async fn fit(&self, call: &Call) -> Result<Label, PortError> {
-        let refused = |detail: String| PortError::refused(self.what(), detail);
         let info = self.cluster.info(call, &self.collection).await?;
+        let label = self.label(info);
+        *self.fitted.lock() = label.is_ok().then(Instant::now);
+        label
+    }
+
+    /// The label of the collection, if it fits.
+    fn label(&self, info: Option<CollectionInfo>) -> Result<Label, PortError> {
+        let refused = |detail: String| PortError::refused(self.what(), detail);
         let info = info.ok_or_else(|| {
             refused(
                 "there is no such collection: fill it with `spechop index push`, or correct the \
@@ -149,9 +160,7 @@ impl QdrantRetriever {
             label.fits(&info, self.encoder.fingerprint(), self.encoder.width())?;
             Ok(label)
         });
-        let label = label.map_err(|misfit| refused(misfit.to_string()))?;
-        *self.fitted.lock() = Some(Instant::now());
-        Ok(label)
+        label.map_err(|misfit| refused(misfit.to_string()))
     }
 
     async fn search(
@@ -206,14 +215,16 @@ impl Retriever for QdrantRetriever {
             return Ok(Vec::new());
         }
         let _scanning = call.doing(Activity::Scan);
-        let fits = self
-            .fitted
-            .lock()
-            .is_some_and(|at| at.elapsed() < LABEL_TIME);
-        match fits {
-            true => self.search(call, vector, limit).await,
+        let fitted = *self.fitted.lock();
+        match fitted.map(|at| at.elapsed() < LABEL_TIME) {
+            Some(true) => self.search(call, vector, limit).await,
+            Some(false) => {
+                let fit = pin!(self.fit(call));
+                let search = pin!(self.search(call, vector, limit));
+                unless_refused(fit, search).await
+            }
             // Together they take no longer than the search. If both fail, the label says why.
-            false => {
+            None => {
                 let both = tokio::join!(self.fit(call), self.search(call, vector, limit));
                 both.0.and(both.1)
             }
@@ -223,6 +234,24 @@ impl Retriever for QdrantRetriever {
     /// Encodes the query, for an encoder that remembers.
     async fn warm(&self, call: &Call, query: &str) -> Result<(), PortError> {
         self.encoder.encode_query(call, query).await.map(drop)
+    }
+}
+
+/// What a search finds beside which a label is read again that has fitted before.
+///
+/// Only a label that does not fit any more spoils it. If the label cannot be read now, or not soon,
+/// nothing is known against the passages, and the next search reads it.
+async fn unless_refused<L, T>(
+    fit: impl Future<Output = Result<L, PortError>> + Unpin,
+    search: impl Future<Output = Result<T, PortError>> + Unpin,
+) -> Result<T, PortError> {
+    match select(fit, search).await {
+        Either::Left((Err(refused @ PortError::Refused { .. }), _)) => Err(refused),
+        Either::Left((_, search)) => search.await,
+        Either::Right((found, fit)) => match timeout(LABEL_WAIT, fit).await {
+            Ok(Err(refused @ PortError::Refused { .. })) => Err(refused),
+            Ok(_) | Err(_) => found,
+        },
     }
 }
 
@@ -237,6 +266,8 @@ fn ranked(mut found: Vec<Passage>, limit: usize) -> Vec<Passage> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
 
     #[test]
@@ -250,6 +281,45 @@ mod tests {
             ("most", None),
         ] {
             assert_eq!(text.parse().ok(), consistency, "{text}");
+        }
+    }
+
+    /// The result after so many milliseconds.
+    async fn after<T>(ms: u64, result: Result<T, PortError>) -> Result<T, PortError> {
+        sleep(Duration::from_millis(ms)).await;
+        result
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_label_that_is_refused_spoils_a_search_and_none_holds_it_up() {
+        const LONG: u64 = 60_000;
+        let held = 5 + LABEL_WAIT.as_millis() as u64;
+        let fits = || Ok(());
+        let silent = || Err(PortError::timed_out("label", LABEL_TIME));
+        let misfit = || Err(PortError::refused("label", "of another encoder"));
+        let found = || Ok("passages");
+        let down = || Err(PortError::unavailable("search", "down"));
+        for (fit, search, expected, ms) in [
+            (after(1, fits()), after(5, found()), "passages", 5),
+            (after(7, fits()), after(5, found()), "passages", 7),
+            (after(1, silent()), after(5, found()), "passages", 5),
+            (after(7, silent()), after(5, found()), "passages", 7),
+            (after(LONG, fits()), after(5, found()), "passages", held),
+            // It is true of the passages that were found, too.
+            (after(1, misfit()), after(5, found()), "label refused", 1),
+            (after(7, misfit()), after(5, found()), "label refused", 7),
+            (after(7, misfit()), after(5, down()), "label refused", 7),
+            (after(1, silent()), after(5, down()), "search is", 5),
+            (after(7, fits()), after(5, down()), "search is", 7),
+        ] {
+            let begun = Instant::now();
+            let ended = unless_refused(pin!(fit), pin!(search)).await;
+            let said = match ended {
+                Ok(found) => found.to_owned(),
+                Err(error) => error.to_string(),
+            };
+            assert!(said.starts_with(expected), "{said}, not {expected}");
+            assert_eq!(begun.elapsed().as_millis() as u64, ms, "{expected}");
         }
     }
 

@@ -285,6 +285,7 @@ const LOCKS: &[(&str, &str)] = &[
         "ports/src/shared_calls.rs",
         "calls under way: Owned (asked of pages in web/src/cache/transfer_tests.rs)",
     ),
+    ("qdrant/src/cluster.rs", "the connections to a node"),
     ("qdrant/src/memory.rs", "when a collection was seen to fit"),
     (
         "qdrant/src/retriever.rs",

@@ -80,6 +80,14 @@ pub enum Fault {
         /// Fingerprint of the encoder that was to be used.
         in_use: String,
     },
+    /// One part of several, which finds only what is in it.
+    #[error("it is part {number} of {of} of an index")]
+    Part {
+        /// Its number, from 0.
+        number: usize,
+        /// How many parts make the whole.
+        of: usize,
+    },
     /// A vector that cannot be stored.
     #[error("the encoder gave an unusable vector for passage {id}: {detail}")]
     Vector {
@@ -117,6 +125,7 @@ impl fmt::Display for IndexError {
                 f,
                 "; look at it with `spechop index verify {dir}`, and start this program again"
             ),
+            Fault::Part { .. } => f.write_str("; join the parts with `spechop index merge`"),
             Fault::Version { .. }
             | Fault::Unfinished
             | Fault::Manifest(_)

@@ -67,7 +67,7 @@ pub(crate) fn write_extended(dir: &Path, vectors: &[Vec<f32>], shard_rows: usize
     write_as(dir, vectors, inputs);
 }
 
-fn write_as(dir: &Path, vectors: &[Vec<f32>], inputs: Inputs) {
+pub(crate) fn write_as(dir: &Path, vectors: &[Vec<f32>], inputs: Inputs) {
     let mut writer = IndexWriter::open(dir, inputs).unwrap();
     for (row, vector) in vectors.iter().enumerate() {
         push(&mut writer, row, vector);

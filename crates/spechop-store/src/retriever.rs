@@ -8,6 +8,7 @@ use spechop_types::Passage;
 
 use crate::error::{Fault, IndexError};
 use crate::index::PassageIndex;
+use crate::manifest::Part;
 
 /// Encodes a query and searches an index for it. The words of the query count, too, if the index was
 /// opened so.
@@ -17,8 +18,12 @@ pub struct IndexRetriever {
 }
 
 impl IndexRetriever {
-    /// Joins the two. Refused where the index was built with another encoder: its vectors would
-    /// mean something else.
+    /// Joins the two.
+    ///
+    /// # Errors
+    ///
+    /// If the index was built with another encoder: its vectors would mean something else. Or if it
+    /// is a part of one: what lies in the other parts would not be found.
     pub fn new(encoder: Arc<dyn Encoder>, index: Arc<PassageIndex>) -> Result<Self, IndexError> {
         let built_with = &index.inputs().encoder;
         if built_with != encoder.fingerprint() || index.width() != encoder.width() {
@@ -26,6 +31,10 @@ impl IndexRetriever {
                 built_with: built_with.clone(),
                 in_use: encoder.fingerprint().to_owned(),
             };
+            return Err(IndexError::new(index.dir(), fault));
+        }
+        if let Some(Part { number, of }) = index.inputs().part {
+            let fault = Fault::Part { number, of };
             return Err(IndexError::new(index.dir(), fault));
         }
         Ok(Self { encoder, index })

@@ -130,7 +130,8 @@ async fn a_site_may_mean_us_by_name() {
 async fn a_path_has_one_spelling() {
     let site = of(
         "User-agent: *\nDisallow: /private\nDisallow: /caf%c3%a9\nDisallow: /%7Eana\nDisallow: /a%2fb\n\
-         Disallow: /100%\n",
+         Disallow: /100%\nDisallow: /tag/{draft}\nDisallow: /find?q={a}'b\nDisallow: /it's\n\
+         Disallow: /find?w=`\n",
     );
     let reader = polite(&[&site]);
     for (path, excluded) in [
@@ -141,6 +142,14 @@ async fn a_path_has_one_spelling() {
         // Another path.
         ("/a/b", false),
         ("/100%zz", true),
+        ("/tag/{draft}", true),
+        ("/tag/%7bdraft%7D", true),
+        ("/tag/draft", false),
+        ("/find?q={a}'b", true),
+        ("/find?q=%7Ba%7D%27b", true),
+        ("/find?w=`", true),
+        ("/it's", true),
+        ("/it%27s", true),
         ("/public%", false),
     ] {
         let refusal = refusal(&reader, &site, path).await;

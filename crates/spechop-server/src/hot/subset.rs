@@ -16,7 +16,13 @@ pub struct HotSubset {
     encoder: Arc<dyn Encoder>,
     words: LexicalWeight,
     vitals: Vitals,
-    open: RwLock<Option<Arc<IndexRetriever>>>,
+    open: RwLock<Option<Opened>>,
+}
+
+/// A subset, and what it tells by if it breaks.
+struct Opened {
+    retriever: Arc<IndexRetriever>,
+    vitals: Vitals,
 }
 
 impl HotSubset {
@@ -25,7 +31,7 @@ impl HotSubset {
     ///
     /// # Errors
     ///
-    /// If it is damaged, or of another encoder.
+    /// If it is damaged, of another encoder, or a part of an index.
     pub fn open(
         dir: &Path,
         encoder: &Arc<dyn Encoder>,
@@ -55,20 +61,40 @@ impl HotSubset {
     }
 
     /// Opens what lies in the folder now. Searches that begin from now on are its. **Blocks.**
+    ///
+    /// If the old one was broken, the subset is whole again. If the new one cannot be opened, the old
+    /// one stays, and so does what is known of it.
     pub(super) fn reopen(&self) -> Result<(), IndexError> {
-        let index = PassageIndex::open_watched(&self.dir, &self.vitals)?;
-        let index = index.with_words(self.words)?;
-        let (passages, dir) = (index.rows(), self.dir.display());
-        tracing::info!(part = "hot subset", passages, %dir, "index opened");
-        let fresh = IndexRetriever::new(Arc::clone(&self.encoder), Arc::new(index))?;
-        let old = self.open.write().replace(Arc::new(fresh));
+        let vitals = self.vitals.replaceable();
+        // Nobody searches it then, so it does not matter what its thread has found out meanwhile.
+        let retriever = self.retriever(&vitals).inspect_err(|_| vitals.retire())?;
+        let retriever = Arc::new(retriever);
+        let old = self.open.write().replace(Opened { retriever, vitals });
         // Not under the lock: its threads end with it, unless a search still has it.
-        drop(old);
+        if let Some(old) = old {
+            old.vitals.retire();
+        }
         Ok(())
     }
 
+    fn retriever(&self, vitals: &Vitals) -> Result<IndexRetriever, IndexError> {
+        let index = PassageIndex::open_watched(&self.dir, vitals)?;
+        let index = index.with_words(self.words)?;
+        let (passages, dir) = (index.rows(), self.dir.display());
+        tracing::info!(part = "hot subset", passages, %dir, "index opened");
+        IndexRetriever::new(Arc::clone(&self.encoder), Arc::new(index))
+    }
+
     fn current(&self) -> Option<Arc<IndexRetriever>> {
-        self.open.read().clone()
+        let open = self.open.read();
+        open.as_ref().map(|opened| Arc::clone(&opened.retriever))
+    }
+
+    /// What the subset that is searched now tells by.
+    #[cfg(test)]
+    pub(super) fn told_by(&self) -> Option<Vitals> {
+        let open = self.open.read();
+        open.as_ref().map(|opened| opened.vitals.clone())
     }
 }
 

@@ -160,6 +160,31 @@ async fn a_subset_that_could_not_be_opened_is_opened_later() {
 }
 
 #[tokio::test]
+async fn a_broken_subset_is_whole_once_another_is_in_its_place() {
+    let world = World::new(&["a"]).await;
+    world.answers("a", "p2", 1);
+    world.keeper.rebuild().await;
+    let vitals = world.subset.told_by().unwrap();
+    vitals.fail("passage index", "its files were cut");
+    world.answers("a", "p3", 2);
+    world.encoder.1.store(25, Relaxed);
+    world.keeper.rebuild().await;
+    assert_eq!(vitals.failures().len(), 1, "no other could be opened");
+    world.encoder.1.store(26, Relaxed);
+    world.keeper.rebuild().await;
+    assert_eq!(world.found().await, ["p3"]);
+    assert_eq!(vitals.failures(), []);
+    // A search that began on it ends now.
+    vitals.fail("its thread", "it has ended");
+    assert_eq!(vitals.failures(), []);
+    let fresh = world.subset.told_by().unwrap();
+    fresh.fail("passage index", "its files were cut again");
+    let news = fresh.after(1).await;
+    assert_eq!(news[0].reason, "its files were cut again");
+    assert_eq!(fresh.failures(), news);
+}
+
+#[tokio::test]
 async fn words_count_in_it_if_they_do_in_the_index() {
     let world = World::new(&["a"]).await;
     let encoder = Arc::clone(&world.encoder) as Arc<dyn Encoder>;

@@ -6,8 +6,8 @@ use spechop_testkit::TextVectors;
 use spechop_types::Chance;
 
 use super::*;
-use crate::IndexRetriever;
-use crate::fixture::{unit_vectors, write};
+use crate::fixture::{inputs, unit_vectors, write, write_as};
+use crate::{IndexRetriever, Part};
 
 /// What a search must find, the slow and obvious way: the same int8 numbers, summed one by one.
 fn oracle(index: &PassageIndex, query: &[f32], limit: usize) -> Vec<usize> {
@@ -231,9 +231,27 @@ async fn a_retriever_keeps_its_contract_and_knows_its_encoder() {
 }
 
 #[test]
+fn a_part_of_an_index_can_be_opened_and_not_searched() {
+    let dir = tempfile::tempdir().unwrap();
+    let part = Some(Part { number: 0, of: 8 });
+    let inputs = Inputs {
+        part,
+        ..inputs(64, 128)
+    };
+    write_as(dir.path(), &[words("a film")], inputs);
+    let index = Arc::new(PassageIndex::open(dir.path()).unwrap());
+    let encoder = Arc::new(TextVectors::new("test-encoder", 64, words));
+    let Err(error) = IndexRetriever::new(encoder, index) else {
+        panic!("a part was taken for the whole");
+    };
+    let error = error.to_string();
+    let said = "it is part 0 of 8 of an index; join the parts with `spechop index merge`";
+    assert!(error.ends_with(said), "{error}");
+}
+
+#[test]
 fn urls_and_in_degrees_are_kept_where_the_inputs_say_so() {
-    use crate::fixture::inputs;
-    use crate::{IndexWriter, Inputs, PassageRef};
+    use crate::{IndexWriter, PassageRef};
     let full = PassageRef {
         id: "p",
         title: "Löwe",

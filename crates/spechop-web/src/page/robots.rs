@@ -60,7 +60,7 @@ enum Rule {
     /// It has no file.
     Anything,
     /// Its text, read anew for each address. Its rules would take many times as much to keep: a site may have made a
-    /// large regular expression of each.
+    /// large regular expression of each. Evenly encoded it may be three times as long.
     File(Arc<[u8]>),
     /// It may have one, which cannot be had.
     Nothing(&'static str),
@@ -149,7 +149,7 @@ impl Robots {
         let Ok(text) = read(response).await else {
             return unknown("the site's robots.txt cannot be fetched");
         };
-        let text = with_even_values(&without_versions(&text));
+        let text = without_versions(&text);
         if is_too_long(&text) {
             return unknown("the site's robots.txt is too long");
         }
@@ -165,7 +165,7 @@ impl Robots {
     async fn allows(&self, text: &Arc<[u8]>, url: &Url) -> Option<bool> {
         let (token, text, url) = (self.token.clone(), Arc::clone(text), url.clone());
         let compare = move || {
-            let robot = Robot::new(&token, &text).ok()?;
+            let robot = Robot::new(&token, &with_even_values(&text)).ok()?;
             let url = evenly_encoded(url.as_str().as_bytes());
             Some(robot.allowed(&String::from_utf8_lossy(&url)))
         };
@@ -222,7 +222,15 @@ fn evenly_encoded(text: &[u8]) -> Vec<u8> {
                 even.extend_from_slice(&digits.to_ascii_uppercase());
             }
             _ => {
-                even.push(*first);
+                // An address has these encoded, some of them in its path or in its query only.
+                let encoded: &[u8] = match *first {
+                    b'{' => b"%7B",
+                    b'}' => b"%7D",
+                    b'\'' => b"%27",
+                    b'`' => b"%60",
+                    _ => std::slice::from_ref(first),
+                };
+                even.extend_from_slice(encoded);
                 rest = behind;
                 continue;
             }
