@@ -2,7 +2,7 @@
 
     python timeline.py "Who is the mother of the director of film Polish-Russian War?" > timeline.svg
 
-Solid bars are part of the answer. Faded bars were rolled back.
+Solid bars are part of the answer. Faded bars were rolled back, or are of a model whose answer it is not.
 """
 
 import argparse
@@ -29,9 +29,11 @@ class Bar:
 
 
 def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
-    """The stages of all branches, the branches that were rolled back, and when all was over."""
+    """The stages of all branches, the branches that are no part of the answer, and when all was over."""
     done: list[Bar] = []
     rolled_back: set[int] = set()
+    # The first branch of the fallback, if it was asked.
+    anew: int | None = None
     for event in events:
         kind = event.WhichOneof("event")
         # A draft of the planner's words has no end of its own, and no bar.
@@ -43,6 +45,14 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
             rolled_back.add(event.branch)
             for bar in mine:
                 bar.end = event.at_ms
+        elif kind == "handed_over":
+            anew = event.branch
+            for bar in [bar for bar in done if bar.end is None]:
+                bar.end = event.at_ms
+        elif kind == "answer" and anew is not None:
+            # No event rolls back what was before the fallback. If the fallback fails, that is the answer after all.
+            is_by_fallback = event.answer.HasField("handed_over")
+            rolled_back |= {bar.branch for bar in done if (bar.branch < anew) == is_by_fallback}
         elif kind in ENDS or kind in ("failed", "not_speculated"):
             happened = getattr(event, kind)
             # What fails, or is refused a turn, is begun again if the answer needs it.
@@ -102,6 +112,8 @@ def main() -> None:
             events = list(client.stream(asked.question, k=asked.k))
     except SpecHopError as error:
         sys.exit(f"no answer: {error}")
+    # Whatever the locale is: an SVG that names no encoding is UTF-8.
+    sys.stdout.reconfigure(encoding="utf-8")
     print(svg(asked.question, events))
 
 

@@ -6,7 +6,6 @@ import os
 import pathlib
 import pickle
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -484,29 +483,6 @@ class WithoutServer(unittest.IsolatedAsyncioTestCase):
         with SpecHop("127.0.0.1:9") as client, self.assertRaises(SpecHopError) as caught:
             client.ask(QUESTION, timeout=20)
         self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
-
-    def test_the_timeline_ends_a_bar_where_its_stage_ended(self) -> None:
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
-        import timeline  # type: ignore[import-not-found]
-
-        segment, target = wire.STAGE_SEGMENT, wire.STAGE_TARGET
-        events = [
-            wire.AskEvent(at_ms=0, branch=0, launched=wire.Launched(stage=target)),
-            wire.AskEvent(at_ms=50, branch=0, failed=wire.Failed(stage=target, reason="no server")),
-            wire.AskEvent(at_ms=60, branch=0, launched=wire.Launched(stage=target)),
-            wire.AskEvent(at_ms=100, branch=1, launched=wire.Launched(stage=segment)),
-            wire.AskEvent(at_ms=100, branch=1, launched=wire.Launched(stage=target)),
-            wire.AskEvent(at_ms=200, branch=1, rolled_back=wire.RolledBack()),
-            wire.AskEvent(at_ms=300, branch=0, observed=wire.Observed()),
-            wire.AskEvent(at_ms=400, branch=2, launched=wire.Launched(stage=target)),
-            wire.AskEvent(at_ms=500, branch=2, not_speculated=wire.NotSpeculated(stage=target)),
-            wire.AskEvent(at_ms=600, branch=2, launched=wire.Launched(stage=target)),
-            wire.AskEvent(at_ms=700, branch=2, observed=wire.Observed()),
-            wire.AskEvent(at_ms=5000, answer=wire.AskResponse()),
-        ]
-        bars, rolled_back, over = timeline.bars(events)
-        self.assertEqual([bar.end for bar in bars], [50, 300, 200, 200, 500, 700])
-        self.assertEqual((bars[0].label, rolled_back, over), ("no server", {1}, 5000))
 
     def test_says_that_it_has_types(self) -> None:
         self.assertTrue((pathlib.Path(spechop.__file__).parent / "py.typed").exists())

@@ -58,7 +58,8 @@ fn colours(is_terminal: bool, env: &Env) -> bool {
     is_terminal && env.get("TERM") != Some("dumb") && env.get("NO_COLOR").is_none()
 }
 
-fn told(error: io::Error) -> io::Error {
+/// An error of standard output, whoever wrote to it, as [`Output`] tells it.
+pub(crate) fn told(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Unwritten(error))
 }
 

@@ -91,6 +91,21 @@ fn errors_are_one_clear_line_and_an_exit_code() {
 }
 
 #[test]
+fn a_bridge_that_nobody_reads_ends_as_any_other_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let ping = folder.path().join("ping.json");
+    // The bridge answers it by itself.
+    let asked = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "\n");
+    std::fs::write(&ping, asked).unwrap();
+    let port = OwnPort::reserve();
+    let address = port.address().to_string();
+    let mut bridge = in_data_dir(folder.path(), &["mcp", "--addr", &address]);
+    let input = std::fs::File::open(&ping).unwrap();
+    let ended = output(bridge.stdin(input).stdout(unread()));
+    assert_eq!(ended, (141, String::new(), String::new()));
+}
+
+#[test]
 fn help_teaches_by_example() {
     let empty = tempfile::tempdir().unwrap();
     for (args, words) in [

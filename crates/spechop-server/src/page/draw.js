@@ -275,9 +275,9 @@ export class Saved {
 
 /// The same in a sentence.
 export function savedInWords(view) {
-  const { total } = sequential(view);
+  const { tiles, total } = sequential(view);
   const took = elapsed(view);
-  if (took === null) return '';
+  if (took === null || !tiles.length) return '';
   const saved = total - took;
   if (Math.abs(saved) < total / 100) return `It took ${s(took)}, as long as its stages one after the other (k = 1).`;
   const share = total > 0 ? ` (${Math.abs(Math.round((saved / total) * 100))} %)` : '';

@@ -64,12 +64,13 @@ export function marks(lane) {
   if (lane.foreseen) mark(lane.foreseen.at, 'foreseen', '◆', `asked what was already being looked up for ${s(lane.foreseen.saved)}`);
   if (lane.salvaged) mark(lane.salvaged.at, 'salvaged', '', `took over a look-up that had run for ${s(lane.salvaged.saved)}`);
   if (lane.promoted !== null) mark(lane.promoted, 'promoted', '▲', 'the guess before it was accepted: needed from here on');
-  for (const verdict of lane.verdicts) {
-    const scores = `${verdict.rule} ${verdict.coverage.toFixed(2)} / ${verdict.jaccard.toFixed(2)}`;
-    const how = `rule ${verdict.rule}, coverage ${verdict.coverage.toFixed(2)}, Jaccard ${verdict.jaccard.toFixed(2)}`;
-    const told = all.some(({ at, text }) => at === verdict.at && text === scores) ? '' : scores;
-    if (verdict.accepted) mark(verdict.at, 'accepted', '✓', `guess accepted: ${how}`, told);
-    else mark(verdict.at, 'rejected', '✗', `guess rejected: ${how}`, told);
+  for (const { at, accepted, rule, ...both } of lane.verdicts) {
+    const [coverage, jaccard] = [both.coverage.toFixed(2), both.jaccard.toFixed(2)];
+    const scores = `${rule} ${coverage} / ${jaccard}`;
+    const how = `rule ${rule}, coverage ${coverage}, Jaccard ${jaccard}`;
+    const told = all.some((mark) => mark.at === at && mark.text === scores) ? '' : scores;
+    if (accepted) mark(at, 'accepted', '✓', `guess accepted: ${how}`, told);
+    else mark(at, 'rejected', '✗', `guess rejected: ${how}`, told);
   }
   for (const { at, stage, text } of lane.notes) mark(at, 'note', '!', stage in NOTED ? `${NOTED[stage]}: ${text}` : text);
   return all;
@@ -90,14 +91,10 @@ export function line(lane) {
   return texts;
 }
 
+const FATES = { committed: 'committed', rolled_back: 'rolled back', answered: 'wrote the answer', stopped: 'stopped' };
+
 /// In a word, where a branch is.
-export function state(lane) {
-  if (lane.fate === 'committed') return 'committed';
-  if (lane.fate === 'rolled_back') return 'rolled back';
-  if (lane.fate === 'answered') return 'wrote the answer';
-  if (lane.fate === 'stopped') return 'stopped';
-  return lane.hard === null ? 'provisional' : 'needed';
-}
+export const state = ({ fate, hard }) => FATES[fate] ?? (hard === null ? 'provisional' : 'needed');
 
 export const GLYPHS = { committed: '✓', 'rolled back': '✗', 'wrote the answer': '★', stopped: '–', provisional: '?', needed: '•' };
 

@@ -89,6 +89,7 @@ function isWhole(text, [from, to]) {
 /// Leads to a passage.
 const ref = (n) => el('a', { href: `#passage-${n + 1}`, class: 'ref' }, `[${n + 1}]`);
 const t = (text, name = 't') => el('span', { class: name, dir: 'auto' }, text);
+const quiet = (...parts) => el('p', { class: 'quiet' }, ...parts);
 
 export function answer(node, view) {
   renew(node, [view.answer, view.draft, view.error, view.phase, view.gap, view.hops], () => {
@@ -100,8 +101,8 @@ export function answer(node, view) {
       return [
         el('p', { class: 'kind' }, 'Answer'),
         el('p', { class: 'final' }, t(str(view.answer.answer)), ' ', ...refs),
-        ...sure(view.answer).map((told) => el('p', { class: 'quiet' }, t(told))),
-        why && el('p', { class: 'quiet' }, why),
+        ...sure(view.answer).map((told) => quiet(t(told))),
+        why && quiet(why),
       ];
     }
     if (!view.draft || view.error) return told(view);
@@ -147,7 +148,7 @@ export function failure({ code, message, fields, retryAfter }) {
   const again = num(retryAfter) ? ` Try again in ${s(num(retryAfter))}.` : '';
   const node = el('div', { class: 'error' }, el('p', {}, el('strong', {}, 'No answer. '), t(str(message)), again));
   if (code === 'UNAUTHENTICATED') node.append(el('p', {}, 'Enter an API key of this server under Budget and key, and ask again.'));
-  if (code) node.append(el('p', { class: 'quiet' }, t(str(code))));
+  if (code) node.append(quiet(t(str(code))));
   if (wrong.length) node.append(el('ul', {}, ...wrong));
   return node;
 }
@@ -173,7 +174,7 @@ export function hops(node, view) {
         'li',
         { class: hop.kind },
         el('p', {}, t(hop.question), ' → ', t(hop.answer, 't found'), ' ', ...refs),
-        el('p', { class: 'quiet' }, `${HOWS[hop.kind] ?? 'Committed'}.`, ...(guess || []), scores, ' ', times,
+        quiet(`${HOWS[hop.kind] ?? 'Committed'}.`, ...(guess || []), scores, ' ', times,
           hop.salvaged && ' A branch that was thrown away had begun its look-up.'),
       );
     });
@@ -192,7 +193,7 @@ export function passages(node, view) {
         el('summary', {}, t(str(passage.title) || 'untitled'), el('span', { class: 'quiet' }, ` · hop ${hops.join(', ')}`)),
         el('p', { dir: 'auto', class: 't text' }, ...marked(str(passage.text), answers)),
         // A page's own identifier is its address, and a part of it.
-        el('p', { class: 'quiet' }, ...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
+        quiet(...(source && id.startsWith(passage.url) ? [source] : [t(id), source && ' · ', source])),
       );
       details.key = key;
       return el('li', {}, details);
@@ -224,7 +225,7 @@ export function meters(node, view) {
 /// What a question has cost, and by what its k was chosen: [name, value, more] of each meter.
 export function cost(view) {
   const { usage, tuned, answer, refused, providers } = view;
-  const of = (kind) => obj(obj(usage)[kind]);
+  const of = (kind) => obj(usage[kind]);
   const sum = (...fields) =>
     ['segments', 'targets', 'speculations', 'drafts'].flatMap((kind) => fields.map((field) => num(of(kind)[field]))).reduce((a, b) => a + b);
   const rows = [];
@@ -237,8 +238,8 @@ export function cost(view) {
     const early = num(usage.drafted);
     if (early) row('begun early', early, `${num(usage.foreseen)} of them asked for`);
     row('guesses', num(guesses.started), `${num(guesses.wasted)} of them of no use`);
-    const [{ total }, took] = [sequential(view), elapsed(view)];
-    if (took !== null) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
+    const [{ tiles, total }, took] = [sequential(view), elapsed(view)];
+    if (took !== null && tiles.length) row('time hidden', s(Math.max(total - took, 0)), `of ${s(total)}`);
     row('work', s(sum('time_ms')), `${s(sum('wasted_time_ms'))} of it wasted`);
     const turns = list(obj(answer).activities).map(obj).filter(({ activity }) => word(activity, 'ACTIVITY_') === 'turn');
     const waited = turns.reduce((all, { time_ms }) => all + num(time_ms), 0);
@@ -251,7 +252,7 @@ export function cost(view) {
   if (refused) row('held back', refused, 'calls that were not made ahead of need');
   const { k } = obj(obj(obj(answer).applied).options);
   if (tuned) row('k', tuned.k, `auto: ${tuned.reason}`);
-  else if (answer) row('k', k === undefined || k === null ? '∞' : num(k));
+  else if (answer) row('k', k == null ? '∞' : num(k));
   const { p = null, alpha = null, beta = null } = tuned ?? {};
   if (p !== null) row('p̂', p.toFixed(2), 'share of guesses that were right so far');
   if (alpha !== null) row('α̂', alpha.toFixed(2), 'time of a guess, by that of a look-up');

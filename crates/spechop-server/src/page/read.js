@@ -8,7 +8,7 @@ export function num(value) {
 }
 
 /// A number, or null if the field is left out.
-export const maybe = (value) => (value === undefined || value === null ? null : num(value));
+export const maybe = (value) => (value == null ? null : num(value));
 
 export const str = (value) => (typeof value === 'string' ? value : '');
 

@@ -27,12 +27,12 @@ export const START = Object.freeze({
 /// Folds one event in. An event that came before changes nothing; one that comes too early is kept out.
 export function reduce(view, event) {
   event = obj(event);
+  const at = Math.max(view.at, num(event.at_ms));
   const failure = failed(event);
-  if (failure) return fail(view, failure, Math.max(view.at, num(event.at_ms)));
+  if (failure) return fail(view, failure, at);
   const sequence = num(event.sequence);
   if (sequence <= view.sequence || view.phase === 'answered' || view.phase === 'failed') return view;
   if (sequence !== view.sequence + 1) return { ...view, gap: { after: view.sequence, got: sequence } };
-  const at = Math.max(view.at, num(event.at_ms));
   // Field by field: a spread of so many is most of the time of an event.
   const { lanes: before, hops, draft, answer, error, tuned, usage, refused, providers, handed } = view;
   const next = { sequence, gap: null, at, phase: 'running', lanes: before, hops, draft, answer, error, tuned, usage, refused, providers, handed };
@@ -61,7 +61,7 @@ export function reduce(view, event) {
 /// The error that ends a stream, as an event or as the body of a response.
 function failed(event) {
   const error = event.error ?? (event.sequence === undefined && event.code !== undefined ? event : null);
-  if (error === null || error === undefined) return null;
+  if (error == null) return null;
   const { code, message, fields, retry_after_ms } = obj(error);
   return { code: str(code), message: str(message), fields: list(fields), retryAfter: num(retry_after_ms) };
 }
@@ -242,13 +242,10 @@ const REFUSALS = {
 
 const note = (lane, at, stage, text) => void (lane.notes = [...lane.notes, { at, stage, text }]);
 
-const verdict = (told, at) => ({
-  accepted: obj(told).accepted === true,
-  rule: str(obj(told).rule),
-  coverage: num(obj(told).coverage),
-  jaccard: num(obj(told).jaccard),
-  at,
-});
+function verdict(told, at) {
+  const { accepted, rule, coverage, jaccard } = obj(told);
+  return { accepted: accepted === true, rule: str(rule), coverage: num(coverage), jaccard: num(jaccard), at };
+}
 
 const same = (one, other) => one.trim().split(/\s+/).join(' ') === other.trim().split(/\s+/).join(' ');
 
@@ -310,10 +307,9 @@ function hopOf(told, lane, at) {
 
 /// The stages of a hop, by the events: when each was launched and when it was done. A look-up that was taken over had
 /// begun before.
-function timesOf(lane) {
-  const done = (stage) => lane.bars.findLast((bar) => bar.stage === stage && bar.end === 'done');
-  const took = (bar) => (bar ? bar.to - bar.from : 0);
-  return { segment: took(done('segment')), target: lane.observed ? lane.observed.took : 0 };
+function timesOf({ bars, observed }) {
+  const wrote = bars.findLast((bar) => bar.stage === 'segment' && bar.end === 'done');
+  return { segment: wrote ? wrote.to - wrote.from : 0, target: observed ? observed.took : 0 };
 }
 
 /// What is not about one branch.
@@ -362,15 +358,18 @@ function takenBack(view, at) {
 /// The same question at k = 1, by the times of its own stages, one after the other: {tiles, total, whole}.
 /// A tile is {stage, hop, ms, open}; it is open if it stands on a guess that has not been compared yet.
 /// Before the question is answered (`whole`), these are the committed hops and, up to `now`, the branches behind them.
+/// There are none if another model, or other plans, took a part of the time.
 export function sequential(view, now = view.at) {
   const tiles = [];
+  const whole = view.phase === 'answered';
+  const { handed, answer } = view;
+  if (handed || answer?.handed_over || num(answer?.plans) > 1) return { tiles, whole, total: 0 };
   const add = (stage, hop, ms, open) => void tiles.push({ stage, hop, ms, open });
   view.hops.forEach(({ times }, n) => {
     add('segment', n + 1, times.segment, false);
     add('target', n + 1, times.target, false);
   });
-  const whole = view.phase === 'answered';
-  if (whole) add('segment', 0, num(view.answer.final_segment_ms), false);
+  if (whole) add('segment', 0, num(answer.final_segment_ms), false);
   else ahead(view).forEach((lane, n) => {
     const hop = view.hops.length + n + 1;
     const open = lane.hard === null;
@@ -386,8 +385,7 @@ export function sequential(view, now = view.at) {
 /// stands on the branch before, then the one to which something happened last.
 function ahead({ lanes }) {
   const path = [];
-  const committed = lanes.filter(({ fate }) => fate === 'committed');
-  let before = committed[committed.length - 1] ?? null;
+  let before = lanes.findLast(({ fate }) => fate === 'committed') ?? null;
   const rank = (lane) => [lane.hard !== null, before !== null && lane.parent === before.id, lane.touched];
   for (;;) {
     const hop = before ? before.hop + 1 : lanes.reduce((least, lane) => Math.min(least, lane.hop), Infinity);

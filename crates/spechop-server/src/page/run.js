@@ -68,7 +68,7 @@ export class Run {
   }
 
   get last() {
-    return this.views[this.views.length - 1];
+    return this.views.at(-1);
   }
 
   /// The end of what is known, in ms.

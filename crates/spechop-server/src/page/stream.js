@@ -86,9 +86,13 @@ export async function ask(request, { key, signal, on }) {
     try {
       over = await events().catch(async (error) => {
         // If what came meanwhile is no longer kept, the answer is all that counts. It may take its time.
-        if (error.status !== 410) throw error;
+        if (error.status !== 410 || signal.aborted) throw error;
         lost = performance.now();
-        const answer = await (await fetched('answer', AbortSignal.any([signal, AbortSignal.timeout(SILENCE)]))).json();
+        // Not `AbortSignal.any`: browsers of 2023 lack it.
+        const late = new AbortController();
+        const end = () => late.abort();
+        signal.addEventListener('abort', end, { signal: late.signal });
+        const answer = await inTime(fetched('answer', late.signal).then((told) => told.json())).finally(end);
         take({ sequence: after + 1, at_ms: answer.elapsed_ms, answer });
         return true;
       });

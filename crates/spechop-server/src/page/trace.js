@@ -10,15 +10,14 @@ export function parse(text) {
   const events = [];
   text.split('\n').forEach((line, n) => {
     if (!line.trim()) return;
+    const wrong = (what) => new Error(`line ${n + 1} is not ${what}: choose a file of one event a line, as this page writes it`);
     let event;
     try {
       event = JSON.parse(line);
     } catch {
-      throw new Error(`line ${n + 1} is not JSON: choose a file of one event a line, as this page writes it`);
+      throw wrong('JSON');
     }
-    if (event === null || typeof event !== 'object' || Array.isArray(event)) {
-      throw new Error(`line ${n + 1} is not an event: choose a file of one event a line, as this page writes it`);
-    }
+    if (event === null || typeof event !== 'object' || Array.isArray(event)) throw wrong('an event');
     events.push(event);
   });
   if (events.length === 0) throw new Error('the file holds no events');

@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { savedInWords } from '../../src/page/draw.js';
 import { announce, citations, cost, spanOf, sure } from '../../src/page/panels.js';
-import { reduce, START } from '../../src/page/reduce.js';
+import { reduce, sequential, START } from '../../src/page/reduce.js';
 import { names, recording, views } from './recordings.mjs';
 
 /// The meters of an answer, by name.
@@ -54,6 +55,29 @@ test('what the calls waited for a turn is told once the answer is there', () => 
   ];
   assert.match(meters(answered({ usage: {}, activities })).waited, /^1\.50 s /);
   assert.equal(meters(answered({ usage: {}, activities: [null, 7, { activity: 7 }] })).waited, undefined);
+});
+
+test('if its hops are not all that a question took, nothing is said of k = 1', () => {
+  const before = views(recording('rejected')).at(-2);
+  const { answer } = recording('rejected').at(-1);
+  const handed_over = { of_form: 0.1 };
+  const behind = (view, event) => reduce(view, { sequence: view.sequence + 1, at_ms: view.at + 1, ...event });
+  const over = behind(before, { handed_over });
+  assert.deepEqual(sequential(over).tiles, []);
+  for (const [view, expected] of [
+    [behind(before, { answer }), true],
+    [behind(before, { answer: { ...answer, plans: 1 } }), true],
+    [behind(before, { answer: { ...answer, plans: 5 } }), false],
+    [behind(over, { answer: { ...answer, handed_over } }), false],
+    // The fallback has failed, and took its time.
+    [behind(over, { answer }), false],
+    // Only the answer was still kept.
+    [behind(before, { answer: { ...answer, handed_over } }), false],
+  ]) {
+    assert.equal(view.phase, 'answered');
+    const says = [sequential(view).total > 0, savedInWords(view) !== '', 'time hidden' in meters(view)];
+    assert.deepEqual(says, Array(3).fill(expected), JSON.stringify([view.answer.plans, view.answer.handed_over]));
+  }
 });
 
 test('how sure an answer is is told in words, as far as it is known', () => {

@@ -88,6 +88,47 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   await tab.context().close();
 });
 
+test('of two runs the rest of the longer is stepped through, too', async () => {
+  const tab = await page();
+  await open(tab, 'failed', 'foreseen');
+  const drawn = () => tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  const step = async (key) => {
+    await tab.press('body', key).then(drawn);
+    return Number(await tab.locator('#time').inputValue());
+  };
+  // They end at 7.9 s and 12.3 s.
+  const end = await step('End');
+  assert.ok(end > 12_300, `${end}`);
+  const times = [end];
+  for (let n = 0; n < 60 && times.at(-1) > 7_900; n++) times.push(await step('ArrowLeft'));
+  assert.ok(times.filter((at) => at > 8_000).length > 3, `${times}`);
+  assert.ok(times.at(-1) < 7_950, `${times}`);
+  assert.ok((await step('ArrowRight')) > times.at(-1));
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('what is said in place of an answer that is withheld cites nothing', async () => {
+  const tab = await page();
+  const events = recording('rejected');
+  const { answer, ...last } = events.at(-1);
+  const shown = async (answer) => {
+    const buffer = Buffer.from(lines([...events.slice(0, -1), { ...last, answer }]));
+    await tab.setInputFiles('#open', { name: 'withheld.jsonl', mimeType: 'text/plain', buffer });
+    await tab.waitForSelector('.lane');
+    await tab.press('body', 'End');
+    const final = tab.locator('#answer .final .t', { hasText: answer.answer });
+    await final.waitFor();
+    return tab.locator('#answer .ref').count();
+  };
+  assert.ok((await shown(answer)) > 0);
+  const withheld = { ...answer, answer: 'Not found.', confidence: { chance: 0.1, supported: false, withheld: answer.answer } };
+  assert.equal(await shown(withheld), 0);
+  assert.match(await tab.locator('#answer').textContent(), /Withheld: /);
+  quiet(tab);
+  await tab.context().close();
+});
+
 test('of many branches those in sight are drawn, wherever one scrolls', async () => {
   const tab = await page();
   const events = long(2000);

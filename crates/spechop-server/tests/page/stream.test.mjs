@@ -1,6 +1,7 @@
 // Streams, and what is taken away: whatever the network does to the pieces, the events are the same.
 
 import assert from 'node:assert/strict';
+import { webcrypto } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { reduce, START } from '../../src/page/reduce.js';
@@ -227,11 +228,13 @@ test('a server that waits less long for lost pages is asked for that, from then 
   assert.deepEqual(lingers, [LINGER, 30_000]);
 });
 
-test('if what came meanwhile is no longer kept, the answer is asked for, until it is there', async () => {
+/// What came meanwhile is no longer kept, and the answer is there when it is asked for again.
+async function answeredLate() {
   const events = recording('rejected');
   const calls = [];
   globalThis.fetch = async (path) => {
     calls.push(path);
+    if (calls.length > 5) return new Response('{"message":"asked for it too often"}', { status: 404 });
     if (path.includes('/events')) return new Response(JSON.stringify({ code: 'OUT_OF_RANGE', message: 'no longer kept' }), { status: 410 });
     if (calls.length === 3) throw new TypeError('the net is gone');
     if (path.endsWith('/answer')) return Response.json(events.at(-1).answer);
@@ -244,17 +247,37 @@ test('if what came meanwhile is no longer kept, the answer is asked for, until i
   const twice = Array(2).fill([`${of}/events?after=5`, `${of}/answer`]).flat();
   assert.deepEqual(calls, ['v1/ask/stream', ...twice]);
   assert.deepEqual([view.phase, view.answer, view.gap], ['answered', events.at(-1).answer, null]);
+}
+
+test('if what came meanwhile is no longer kept, the answer is asked for, until it is there', answeredLate);
+
+test('a browser without AbortSignal.any gets such an answer, too', async (context) => {
+  const { any } = AbortSignal;
+  context.after(() => (AbortSignal.any = any));
+  AbortSignal.any = undefined;
+  await answeredLate();
+});
+
+test('whoever cancels a question does not wait for such an answer', async () => {
+  const [cancel, asked] = [new AbortController(), []];
+  globalThis.fetch = (path, { signal }) => {
+    asked.push(signal);
+    if (asked.length === 1) return Promise.resolve(new Response(wire(recording('rejected').slice(0, 5))));
+    if (path.includes('/events')) return Promise.resolve(new Response('{"code":"OUT_OF_RANGE"}', { status: 410 }));
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason));
+      cancel.abort();
+    });
+  };
+  const asking = ask(ASKED, { signal: cancel.signal, on: { begun: () => {}, event: () => {} } });
+  await assert.rejects(asking, (error) => error.name === 'AbortError');
+  assert.ok(asked.length === 3 && asked[2].aborted);
 });
 
 test('an answer may take its time, but not over a connection that is dead', still, async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
   context.mock.method(performance, 'now', () => now);
-  context.mock.method(AbortSignal, 'timeout', (ms) => {
-    const late = new AbortController();
-    setTimeout(() => late.abort(new Error('too late')), ms);
-    return late.signal;
-  });
   const events = recording('rejected');
   const asked = async (there, seconds) => {
     const waiting = new Set();
@@ -315,6 +338,22 @@ test('a key that cannot be sent is a wrong key, and space around it is none of i
   await asked('\ufeffspechop.a.b \n');
   await asked('');
   assert.deepEqual(sent, ['Bearer spechop.a.b', undefined]);
+});
+
+test('the page that the documents show reads whatever a passage holds', async () => {
+  const text = readFileSync(new URL('../../../../docs/INTEGRATE.md', import.meta.url), 'utf8');
+  const [, program] = /^```javascript\n(.*?)^```/ms.exec(text);
+  const passages = ['a\u2028b', 'a\u2029b', 'a\rb', 'data: a\n\ndata: b'];
+  const events = passages.map((text, n) => ({ sequence: n + 1, committed: { hop: { observation: { evidence: [{ text }] } } } }));
+  let body;
+  globalThis.fetch = async (_, sent) => ((body = JSON.parse(sent.body)), new Response(wire(events)));
+  const seen = [];
+  // All that a page has which came over HTTP.
+  const crypto = { getRandomValues: (array) => webcrypto.getRandomValues(array) };
+  const AsyncFunction = (async () => {}).constructor;
+  await new AsyncFunction('question', 'show', 'crypto', program)('?', (event) => seen.push(event), crypto);
+  assert.deepEqual(seen, events);
+  assert.match(body.question_id, /^\d+(-\d+){3}$/);
 });
 
 test('events that were saved can be read again', () => {

@@ -343,7 +343,7 @@ mod tests {
             let request = || Request::new(AskRequest::default());
             let answer = client.ask(request()).await.unwrap().into_inner();
             assert_eq!(answer.answer.len(), LONG);
-            let answer = watched(&mut client, request(), Screen::Events).await;
+            let answer = watched(&mut client, request(), Screen::new(Watch::Events, false)).await;
             assert_eq!(answer.unwrap().answer.len(), LONG);
         };
         tokio::select! {

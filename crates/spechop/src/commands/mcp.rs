@@ -8,6 +8,7 @@ use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
 use spechop_web::HttpEndpoint;
 
 use super::reach::{self, ServerArgs, key_may_go};
+use crate::output::told;
 
 /// The arguments of `spechop mcp`.
 #[derive(Debug, clap::Args)]
@@ -61,6 +62,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             let advice = advice(trouble, &endpoint.base_url);
             Err(error).context(advice)
         }
+        // The client reads standard output.
+        Err(BridgeError::Client(error)) => Err(told(error).into()),
         other => Ok(other?),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::iter;
 
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, Refusal, Stage};
@@ -13,6 +14,8 @@ use crate::commands::clean::clean;
 #[derive(Debug, Default)]
 pub(super) struct Board {
     rows: Vec<Row>,
+    /// The states of the rows when another model began anew, if one did: they count again if that one fails.
+    before: Option<Vec<State>>,
     /// Work that was not done ahead of need: how often, by reason.
     refused: BTreeMap<Refusal, u32>,
 }
@@ -54,17 +57,22 @@ impl Board {
     /// Folds one event in.
     pub(super) fn apply(&mut self, event: &AskEvent) {
         let Some(kind) = &event.event else { return };
-        if matches!(kind, Event::Answer(_) | Event::Tuned(_)) {
-            return;
-        }
-        if let Event::HandedOver(_) = kind {
-            for row in &mut self.rows {
-                row.state = State::RolledBack;
+        match kind {
+            Event::Tuned(_) => return,
+            Event::HandedOver(_) => {
+                self.hand_over();
+                return;
             }
-            return;
-        }
-        if let Event::NotSpeculated(refused) = kind {
-            *self.refused.entry(refused.reason()).or_default() += 1;
+            Event::Answer(answer) => {
+                if answer.handed_over.is_none() {
+                    self.take_back();
+                }
+                return;
+            }
+            Event::NotSpeculated(refused) => {
+                *self.refused.entry(refused.reason()).or_default() += 1;
+            }
+            _ => {}
         }
         let row = self.row(event);
         match kind {
@@ -115,6 +123,24 @@ impl Board {
             | Event::HandedOver(_)
             | Event::Answer(_)
             | Event::Tuned(_) => {}
+        }
+    }
+
+    /// Another model begins anew: nothing so far counts.
+    fn hand_over(&mut self) {
+        let rows = self.rows.iter_mut();
+        let states = rows.map(|row| std::mem::replace(&mut row.state, State::RolledBack));
+        self.before = Some(states.collect());
+    }
+
+    /// If another model began anew, it has failed: only what was before it counts.
+    fn take_back(&mut self) {
+        let Some(before) = self.before.take() else {
+            return;
+        };
+        let states = before.into_iter().chain(iter::repeat(State::RolledBack));
+        for (row, state) in self.rows.iter_mut().zip(states) {
+            row.state = state;
         }
     }
 
@@ -210,8 +236,8 @@ fn is_waited_for(stage: Stage) -> bool {
 #[cfg(test)]
 mod tests {
     use spechop_proto::{
-        CommitKind, Committed, Drafted, Guessed, HandedOver, Hop, Launched, NotSpeculated,
-        Observation, Observed, Planned, Promoted, RolledBack, Verdict, Verified,
+        AskResponse, CommitKind, Committed, Drafted, Guessed, HandedOver, Hop, Launched,
+        NotSpeculated, Observation, Observed, Planned, Promoted, RolledBack, Verdict, Verified,
     };
 
     use super::super::line::event_line;
@@ -256,6 +282,15 @@ mod tests {
             observation: observation.clone(),
             ..Hop::default()
         };
+        let observed = Event::Observed(Observed {
+            observation,
+            took_ms: 4150.0,
+        });
+        let committed = Event::Committed(Committed {
+            hop: Some(hop),
+            usage: None,
+        });
+        let mother = planned("Who is the mother of Andrzej Wajda?");
         vec![
             at(0.0, 1, 1, false, launched(Stage::Segment)),
             at(300.0, 1, 1, false, planned("Who directed it?")),
@@ -275,24 +310,9 @@ mod tests {
                 }),
             ),
             at(480.0, 2, 2, true, launched(Stage::Segment)),
-            at(
-                780.0,
-                2,
-                2,
-                true,
-                planned("Who is the mother of Andrzej Wajda?"),
-            ),
+            at(780.0, 2, 2, true, mother),
             at(780.0, 2, 2, true, launched(Stage::Target)),
-            at(
-                4450.0,
-                1,
-                1,
-                false,
-                Event::Observed(Observed {
-                    observation,
-                    took_ms: 4150.0,
-                }),
-            ),
+            at(4450.0, 1, 1, false, observed),
             at(
                 4450.0,
                 1,
@@ -307,16 +327,7 @@ mod tests {
                     }),
                 }),
             ),
-            at(
-                4450.0,
-                1,
-                1,
-                false,
-                Event::Committed(Committed {
-                    hop: Some(hop),
-                    usage: None,
-                }),
-            ),
+            at(4450.0, 1, 1, false, committed),
             at(4450.0, 2, 2, true, Event::RolledBack(RolledBack {})),
             at(4450.0, 3, 2, false, launched(Stage::Segment)),
             at(
@@ -390,6 +401,29 @@ mod tests {
     }
 
     #[test]
+    fn if_who_took_over_fails_what_was_before_counts_again() {
+        let handed_over = HandedOver { of_form: 0.062 };
+        for by_other in [None, Some(handed_over)] {
+            let mut board = Board::default();
+            story().iter().for_each(|event| board.apply(event));
+            let told = board.lines(false);
+            let handed_over = Event::HandedOver(handed_over);
+            board.apply(&at(4800.0, 4, 1, false, handed_over));
+            board.apply(&at(4800.0, 4, 1, false, launched(Stage::Segment)));
+            let is_kept = by_other.is_none();
+            let answer = Event::Answer(AskResponse {
+                handed_over: by_other,
+                ..AskResponse::default()
+            });
+            board.apply(&at(5000.0, 0, 0, false, answer));
+            let lines = board.lines(false);
+            let (last, before) = lines.split_last().expect("lines");
+            assert_eq!(before == told, is_kept, "{before:?}");
+            assert_eq!(last.starts_with("✗ hop 1 b4"), is_kept, "{last}");
+        }
+    }
+
+    #[test]
     fn colours_end_where_they_began() {
         let mut board = Board::default();
         story().iter().for_each(|event| board.apply(event));
@@ -452,14 +486,8 @@ mod tests {
         // The look-up is made when it is needed.
         board.apply(&at(900.0, 2, 2, false, launched(Stage::Target)));
         assert!(board.lines(false)[0].starts_with("… hop 2"));
-        let line = event_line(&at(
-            780.0,
-            2,
-            2,
-            true,
-            refused(Stage::Target, Refusal::NoPlace),
-        ));
-        let line = line.expect("a line");
+        let refused = refused(Stage::Target, Refusal::NoPlace);
+        let line = event_line(&at(780.0, 2, 2, true, refused)).expect("a line");
         assert!(
             line.ends_with("– not looking up ahead of need: no free place"),
             "{line}"

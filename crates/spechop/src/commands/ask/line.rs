@@ -9,6 +9,30 @@ use crate::commands::clean::clean;
 /// Why a fallback is asked, or an answer is withheld.
 pub(super) const HARDLY: &str = "hardly a question of the form that the planner was trained on";
 
+/// Said if the fallback came to nothing: what was rolled back for it is the answer's after all.
+const TAKEN_BACK: &str = "⇄ the fallback has no answer: what was told before it counts";
+
+/// The events of a question, as lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Another model has begun anew.
+    handed_over: bool,
+}
+
+impl Lines {
+    /// The line of the next event, if it has one.
+    pub(super) fn of(&mut self, event: &AskEvent) -> Option<String> {
+        match event.event.as_ref()? {
+            Event::HandedOver(_) => self.handed_over = true,
+            Event::Answer(answer) if self.handed_over && answer.handed_over.is_none() => {
+                return Some(stamped(event, TAKEN_BACK));
+            }
+            _ => {}
+        }
+        event_line(event)
+    }
+}
+
 /// An event as a line of its own.
 pub(super) fn event_line(event: &AskEvent) -> Option<String> {
     let what = match event.event.as_ref()? {
@@ -113,12 +137,17 @@ pub(super) fn event_line(event: &AskEvent) -> Option<String> {
         }
         Event::Answer(_) => return None,
     };
+    Some(stamped(event, &what))
+}
+
+/// What happened, behind when and where it did.
+fn stamped(event: &AskEvent, what: &str) -> String {
     let provisional = if event.provisional { '?' } else { ' ' };
     let seconds = event.at_ms / 1000.0;
-    Some(format!(
+    format!(
         "{seconds:>8.3}s  hop {} b{:<2} {provisional} {what}",
         event.hop, event.branch
-    ))
+    )
 }
 
 /// The reason in a few words.
@@ -148,4 +177,33 @@ pub(super) fn settled(hop: &Hop) -> String {
 
 fn took(took_ms: f64) -> String {
     format!("  [{took_ms:.0} ms]")
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_proto::{AskResponse, HandedOver};
+
+    use super::*;
+
+    #[test]
+    fn a_fallback_that_fails_has_a_line() {
+        let handed_over = HandedOver { of_form: 0.062 };
+        let event = |event| AskEvent {
+            at_ms: 5000.0,
+            event: Some(event),
+            ..AskEvent::default()
+        };
+        let answer = |handed_over| {
+            event(Event::Answer(AskResponse {
+                handed_over,
+                ..AskResponse::default()
+            }))
+        };
+        let mut lines = Lines::default();
+        assert_eq!(lines.of(&answer(None)), None);
+        assert!(lines.of(&event(Event::HandedOver(handed_over))).is_some());
+        assert_eq!(lines.of(&answer(Some(handed_over))), None);
+        let told = lines.of(&answer(None)).expect("a line");
+        assert_eq!(told, format!("   5.000s  hop 0 b0    {TAKEN_BACK}"));
+    }
 }
