@@ -10,6 +10,7 @@
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
+#   eval/run.sh DATA prepare answers_theirs        the same over HippoRAG's corpora, on its questions that nothing was trained on
 #   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA prepare saturation_drafts     16 at once, with draft tokens and drafted look-ups and without
 #   eval/run.sh DATA prepare effort        answers and seconds of low, normal and high effort, on the same questions
@@ -18,7 +19,7 @@
 #   eval/run.sh DATA prepare retrieval retrieval_theirs  how well retrievers find gold passages (needs deploy/test-tools.sh): not
 #                                          among the usual parts
 #
-# Every step goes on where it was stopped; what was recorded or asked is not run again. Stage times are wall times: nothing
+# Every step goes on where it was stopped, at the same commit; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, GOLD_PORT and OUT may be set. What lies in eval/runs is simulated, drawn from and reported
 # there; everything else goes to the data folder by default, since a run takes no rows of another machine or commit.
 # COUNT asks fewer questions of each sample (8 at least), to try it.
@@ -96,7 +97,7 @@ record() { # NAME SET COUNT ARGUMENTS…
   shift 3
   echo "== record $name" >&2
   questions "$set" "$count"
-  "$SPECHOP" eval record "${QUESTIONS[@]}" --inject 0 --inject $WEB --mix-commits --out "$OUT/$name/bundle" "$@"
+  "$SPECHOP" eval record "${QUESTIONS[@]}" --inject 0 --inject $WEB --out "$OUT/$name/bundle" "$@"
 }
 
 record_gold() {
@@ -229,14 +230,16 @@ full() { # SET RUN
 # Decisions about guesses that the paper's verifier lets pass, too. A stage behind such a guess may not be recorded. With
 # the latency of the web, since a guess that comes later than its look-up is not decided about.
 decisions() {
-  local set folder
+  local set folder sample=$OUT/decisions/sample.jsonl
   folder=$(mktemp -d)
   for set in "${SETS[@]}"; do
     "$SPECHOP" eval simulate --bundle "$OUT/$set-own/bundle" --inject $WEB --variant k=1 --variant k=4 --variant k=4,verifier=paper \
       --whole-only --out "$folder/$set" >/dev/null
   done
+  # Somebody may have labelled what is there.
+  [ -e "$sample" ] && echo "$sample is there, and stays: the table is printed alone" >&2 && sample=
   mkdir -p "$OUT/decisions"
-  "$SPECHOP" eval decisions "$folder"/* --out "$OUT/decisions/sample.jsonl"
+  "$SPECHOP" eval decisions "$folder"/* ${sample:+--out "$sample"}
 }
 
 report() {

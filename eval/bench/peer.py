@@ -9,7 +9,8 @@ reader, numpy for the search, and the window of asyncio_reference.py. Both answe
 take turns: one question at a time, and 16 at once. Each cell of the table has questions of its own, so that no cache of
 either side has seen them. The server is asked by `spechop ask`, a process for each question; its seconds at one question
 are its own. CPU seconds tell more than seconds if the machine does other work. The peer does not mix words with vectors
-and has no rules behind the reader, so some answers differ.
+and has no rules behind the reader, so some answers differ. The server drafts tokens of sub-questions, which the peer does
+not: with --without-draft-tokens neither does.
 """
 
 import argparse
@@ -365,6 +366,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, default=DATASET)
     parser.add_argument("--batches", type=int, default=2, help="batches of 16 questions for each width, and 12 one at a time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--without-draft-tokens", action="store_true", help="the server drafts none, as the peer")
     parser.add_argument("--out", type=Path, required=True, help="a folder for peer.json and peer.md")
     args = parser.parse_args()
     with gzip.open(args.dataset, "rt", encoding="utf-8") as lines:
@@ -379,8 +381,10 @@ def main() -> None:
         "question.verifier": "exact", "question.passages": PASSAGES, "question.hop_budget": HOPS_MAX,
         "index.dir": args.index.resolve(), "speculator.kind": "hot", "speculator.passages": GUESS_PASSAGES,
         # What the peer does not do: mix words with vectors, and withhold an answer.
-        "index.lexical_weight": 0, "question.confidence_min": 0,
+        "index.lexical_weight": 0, "question.confidence_min": 0, "question.form_min": 0,
     }
+    if args.without_draft_tokens:
+        settings["generator.draft_tokens"] = "false"
     run = circumstances()
     with Server(args.spechop, settings) as server:
         ours = Ours(args.spechop, server.address, server.process.pid)

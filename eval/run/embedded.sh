@@ -13,6 +13,33 @@ answers() {
   done
 }
 
+# The same over HippoRAG's corpora alone, on those of its questions that are here and that nothing was trained on.
+answers_theirs() {
+  local set ids
+  ids=$(mktemp)
+  for set in "${SETS[@]}"; do
+    echo "== answers theirs $set" >&2
+    "$SPECHOP" index build --corpus "$DATA/${FOLDER[$set]}/corpus.jsonl" --out "$INDEXES/$set-theirs"
+    untrained_of "$set" "$DATA/${FOLDER[$set]}/questions.jsonl" >"$ids"
+    asked serve --set "index.dir=$INDEXES/$set-theirs" --set speculator.kind=none --set question.verifier=rule \
+      --set question.confidence_min=0 --set tuning.state=none -- \
+      --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids "$ids" --k 1 \
+      --system "embedded default, trained on questions of this form" \
+      --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
+      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/answers-theirs/$set"
+  done
+}
+
+# Questions of this file that nothing was trained on.
+untrained_of() { # SET FILE
+  python3 - "$1" "$2" <<'END'
+import json, sys
+there = {row.get("_id") or row["id"] for row in map(json.loads, open(sys.argv[2]))}
+untrained = json.load(open("eval/datasets/untrained.json"))[sys.argv[1]]
+print(json.dumps({sys.argv[1]: [one for part in untrained.values() for one in part if one in there]}))
+END
+}
+
 # What more or less effort is worth, by turns with the standard agent.
 effort() {
   local set

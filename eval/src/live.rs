@@ -69,6 +69,9 @@ pub struct Summary {
     pub busy: usize,
     /// Rows that were asked for while fewer questions were left than their concurrency says.
     pub fewer: usize,
+    /// Rows of `k = auto` that were added to others of an earlier call: a server that was started since has learnt
+    /// anew.
+    pub anew: usize,
     /// What has no row: the run is whole only where this is empty.
     pub failures: Vec<Failure>,
 }
@@ -185,6 +188,7 @@ pub async fn live(
         of,
         summary: Summary {
             there: of - left,
+            anew: schedule::anew(options, &turns, there),
             ..Summary::default()
         },
         in_a_row: 0,

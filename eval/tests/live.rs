@@ -353,6 +353,24 @@ async fn what_is_asked_later_with_fewer_under_way_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_auto_is_asked_on_top_of_earlier_rows_is_counted() {
+    let server = Server::start(script(), "");
+    let dir = tempdir().unwrap();
+    let (mut options, questions) = (options(server.address, &[1]), questions(2));
+    options.variants[1] = "k=auto,speculator=llm".parse().unwrap();
+    let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
+    assert_eq!((summary.added, summary.anew), (4, 0));
+    let file = dir.path().join("rows.jsonl");
+    let rows = fs::read_to_string(&file).unwrap();
+    // The first row of each: the second question is asked again both ways.
+    let second = |line: &&str| !line.contains(r#""id":"q1""#);
+    let kept: String = rows.split_inclusive('\n').filter(second).collect();
+    fs::write(&file, kept).unwrap();
+    let summary = ask(dir.path(), &options, &questions, |_| {}).await.unwrap();
+    assert_eq!((summary.added, summary.anew), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_without_an_answer_is_named_and_the_run_goes_on() {
     let server = Server::start(script(), "");
     let dir = tempdir().unwrap();

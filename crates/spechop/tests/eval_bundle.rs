@@ -73,6 +73,29 @@ fn a_bundle_of_another_version_says_so() {
     }
 }
 
+#[test]
+fn a_run_says_at_which_commits_its_bundle_was_recorded() {
+    let stored = Bundle::stored("2wiki-1.5b");
+    let (mixed, out) = (stored.path("mixed"), stored.path("out"));
+    fs::create_dir(&mixed).unwrap();
+    for file in ["questions.jsonl", "stages.jsonl"] {
+        let original = format!("{}/{file}", stored.bundle);
+        fs::copy(original, format!("{mixed}/{file}")).unwrap();
+    }
+    let info = fs::read_to_string(format!("{}/bundle.json", stored.bundle)).unwrap();
+    let mut info: Value = serde_json::from_str(&info).unwrap();
+    info["commits"] = serde_json::json!(["c1", "c2"]);
+    fs::write(format!("{mixed}/bundle.json"), info.to_string()).unwrap();
+    let args = [
+        "eval", "simulate", "--bundle", &mixed, "--k", "3", "--out", &out,
+    ];
+    let (code, _, told) = run(&args);
+    assert_eq!(code, 0, "{told}");
+    let run = fs::read_to_string(format!("{out}/run.json")).unwrap();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    assert_eq!(run["parts"]["recorded at"], "c1, c2");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_run_may_lie_in_a_folder_whose_name_is_no_utf_8() {

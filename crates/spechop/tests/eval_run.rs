@@ -110,7 +110,7 @@ fn what_the_script_calls_exists() {
             ("COUNT", "8"),
         ),
         (
-            "drafts answers effort choice saturation words ablation",
+            "drafts answers answers_theirs effort choice saturation words ablation",
             ("CALL_WORTH", "0"),
         ),
         ("web web_guesses large_reads", ("PLANS", "large")),

@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use spechop_types::K;
+
 use super::LiveOptions;
-use crate::{Question, Row};
+use crate::{Question, Row, Variant};
 
 /// One asking: places in the lists of questions and variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +48,22 @@ pub(super) fn turns(
     options.concurrency.iter().map(level).collect()
 }
 
+/// Turns of `k = auto` whose variant has rows already.
+pub(super) fn anew(options: &LiveOptions, turns: &[Vec<Turn>], there: &[Row]) -> usize {
+    let goes_on = |variant: &Variant| {
+        variant.k() == K::Auto && there.iter().any(|row| row.variant == *variant)
+    };
+    let goes_on: Vec<_> = options.variants.iter().map(goes_on).collect();
+    let turns = turns.iter().flatten();
+    turns.filter(|turn| goes_on[turn.variant]).count()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use spechop_types::K;
-
     use super::*;
-    use crate::{Calls, Dataset, Variant};
+    use crate::{Calls, Dataset};
 
     fn questions(count: usize) -> Vec<Question> {
         let question = |n: usize| Question {

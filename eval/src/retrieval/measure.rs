@@ -79,7 +79,7 @@ impl Measurement {
     ///
     /// # Errors
     ///
-    /// It was built with another encoder.
+    /// It was built with another encoder, or is a part of an index.
     pub fn add_index(&mut self, name: String, index: PassageIndex) -> Result<(), RetrievalError> {
         let retriever = IndexRetriever::new(Arc::clone(&self.encoder), Arc::new(index))?;
         self.add(name, Arc::new(retriever));

@@ -119,6 +119,13 @@ pub(super) async fn run(args: &Args, env: &Env) -> anyhow::Result<()> {
             summary.fewer
         );
     }
+    if summary.anew > 0 {
+        say!(
+            "{} answers at k = auto go on where an earlier call was stopped: if the server was started since, it has \
+             learnt anew. Give --out a folder of its own to ask them all of one server",
+            summary.anew
+        );
+    }
     if !summary.failures.is_empty() {
         bail!(unanswered(&summary));
     }

@@ -148,6 +148,8 @@ fn keep(
     let about = bundle.info();
     let mut parts = about.parts.clone();
     parts.extend(read.parts.clone());
+    // A bundle of several commits, or of another one than plays it, is said to be.
+    parts.insert("recorded at".into(), about.commits.join(", "));
     let info = RunInfo {
         source: Source::Simulated,
         system: about.system.clone(),
