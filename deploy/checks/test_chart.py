@@ -241,7 +241,7 @@ class Refused(unittest.TestCase):
         for setting, expected in (
             ("tls.existingSecret=x", {"httpGet": {"path": "/readyz", "port": 50051, "scheme": "HTTPS"}}),
             ("tls.existingSecret=x,tls.clientAuthoritySecret=y", {"tcpSocket": {"port": 50051}}),
-            ("replicas=2", {"grpc": {"port": 50051}}),
+            ("replicas=2", {"grpc": {"port": 50051, "service": "spechop.v1.SpecHop"}}),
         ):
             text = rendered("default", setting)
             (server,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::keys::Keys;
+use super::questions::tenants;
 
 /// How the hot subset follows the traffic.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +24,7 @@ pub struct HotTraffic {
 }
 
 pub(super) fn hot_traffic(keys: &mut Keys<'_>, state_dir: &Path) -> HotTraffic {
-    let tenants = keys.list("speculator.hot_tenants").unwrap_or_default();
+    let tenants = tenants(keys, "speculator.hot_tenants");
     let key = "speculator.traffic_file";
     let file = if keys.is(key, "none") {
         None
@@ -88,6 +89,7 @@ mod tests {
                 "name the tenants in speculator.hot_tenants",
             ),
             ("hot_in_degree = \"/nowhere\"", "/nowhere is missing"),
+            ("hot_tenants = [\"a b\"]", "\"a b\" is no tenant"),
             ("hot_fraction = 1.5", "a number from 0.0001 to 1"),
             (
                 "hot_tenants = \"a\"\nhot_every_s = 1",

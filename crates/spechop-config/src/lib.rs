@@ -306,6 +306,13 @@ pub struct Model {
     pub style: Style,
 }
 
+impl Model {
+    /// Whether it can read passages. A planner in steps cannot, and knows no other forms of questions either.
+    pub fn can_read(&self) -> bool {
+        self.style != Style::Steps
+    }
+}
+
 /// How a language model is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {

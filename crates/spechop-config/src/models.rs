@@ -38,7 +38,7 @@ const GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
 
 /// Who reads. What cannot read must name somebody else.
 pub(super) fn reader(keys: &mut Keys<'_>, generator: &Model, data: &Path, env: &Env) -> Reader {
-    let can_read = generator.style != Style::Steps;
+    let can_read = generator.can_read();
     let kind = keys.text("reader.kind");
     match kind.as_deref() {
         Some("generator") if !can_read => keys.mistake(

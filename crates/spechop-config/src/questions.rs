@@ -146,7 +146,7 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
         passages_max: keys.count("question.passages_max"),
         salvage_max: keys.count("question.salvage_max"),
         salvage_time: keys.millis("question.salvage_ms"),
-        quiet: quiet(keys),
+        quiet: tenants(keys, "tenant.quiet"),
         guesses_max: keys.count("question.guesses_max"),
         confidence_min: keys
             .number("question.confidence_min")
@@ -211,25 +211,23 @@ pub(super) fn questions(keys: &mut Keys<'_>, drafter: &Drafting) -> Questions {
     questions
 }
 
-/// Tenants of whom nobody may learn anything ahead of need. A name that is nobody's is a mistake: else it
-/// would protect nobody without a word.
-fn quiet(keys: &mut Keys<'_>) -> Vec<String> {
-    const QUIET: &str = "tenant.quiet";
-    let quiet = keys.list(QUIET).unwrap_or_default();
-    for name in quiet.iter().filter(|name| *name != EVERYBODY) {
+/// The tenants that a list names. A name that is nobody's is a mistake: else it would mean nobody without a word.
+pub(super) fn tenants(keys: &mut Keys<'_>, key: &str) -> Vec<String> {
+    let tenants = keys.list(key).unwrap_or_default();
+    for name in tenants.iter().filter(|name| *name != EVERYBODY) {
         if let Err(error) = Tenant::new(name) {
-            keys.mistake(QUIET, format!("\"{name}\" is no tenant: {error}"));
+            keys.mistake(key, format!("\"{name}\" is no tenant: {error}"));
         }
     }
     // A list leaves blank texts out.
-    let written = keys.find(QUIET).map(|(value, _)| value);
+    let written = keys.find(key).map(|(value, _)| value);
     let items = written.as_ref().and_then(Value::as_array);
     let blank = |item: &Value| item.as_str().is_some_and(|name| name.trim().is_empty());
     if items.is_some_and(|items| items.iter().any(blank)) {
         let problem = "\"\" is no tenant: the one without a name is called \"default\" here";
-        keys.mistake(QUIET, problem);
+        keys.mistake(key, problem);
     }
-    quiet
+    tenants
 }
 
 /// What counts if a question says nothing.
@@ -305,7 +303,7 @@ mod tests {
         ] {
             let file = format!("[tenant]\nquiet = {written}");
             let read = Keys::meaning(&file, &[], |keys, _| {
-                assert_eq!(quiet(keys), names, "{written}");
+                assert_eq!(tenants(keys, "tenant.quiet"), names, "{written}");
             });
             match (said, read) {
                 (None, read) => read.unwrap(),

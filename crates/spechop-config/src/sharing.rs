@@ -20,7 +20,22 @@ pub(super) fn shared(keys: &mut Keys<'_>, env: &Env) -> Option<RedisOptions> {
         keys.text("tenant.redis.prefix").unwrap_or_default(),
         keys.millis("tenant.redis.ms_max"),
     );
-    let url = url?;
+    let Some(url) = url else {
+        for (key, is_set) in [(PASSWORD, password.is_some()), (ROOTS, roots.is_some())] {
+            if is_set {
+                let problem = "every server has accounts of its own without it";
+                keys.mistake(key, format!("only together with {URL}: {problem}"));
+            }
+        }
+        return None;
+    };
+    if roots.is_some() && !url.starts_with("rediss://") {
+        let problem = "there is no TLS otherwise";
+        keys.mistake(
+            ROOTS,
+            format!("only if {URL} begins with rediss://: {problem}"),
+        );
+    }
     let roots = roots.and_then(|path| match fs::read(&path) {
         Ok(roots) => Some(roots),
         Err(error) => {
@@ -88,6 +103,18 @@ mod tests {
             (
                 "url = \"rediss://127.0.0.1\"\nroots = \"/nowhere.pem\"",
                 "tenant.redis.roots",
+            ),
+            (
+                "url = \"redis://127.0.0.1\"\nroots = \"/dev/null\"",
+                "only if tenant.redis.url begins with rediss://",
+            ),
+            (
+                "roots = \"/dev/null\"",
+                "only together with tenant.redis.url",
+            ),
+            (
+                "password_env = \"REDIS_PASSWORD\"",
+                "only together with tenant.redis.url",
             ),
         ] {
             let mistakes = read(section).unwrap_err();

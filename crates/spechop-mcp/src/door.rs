@@ -55,7 +55,7 @@ pub trait Desk: Send + Sync + 'static {
         question: Question,
     ) -> Result<BoxStream<'static, Result<News, Refused>>, Refused>;
 
-    /// Where a passage can be read if it has no address of its own.
+    /// Where a passage can be read that has no address of its own; empty if it cannot.
     fn address(&self, request: &Parts, id: &str) -> String;
 }
 
@@ -332,7 +332,7 @@ impl<D: Desk> Door<D> {
         result
     }
 
-    /// A passage without its text. A citation needs an address, so one without its own gets ours.
+    /// A passage without its text. A citation needs an address, so one without its own gets ours, if there is one.
     fn named(&self, request: &Parts, passage: &Passage) -> Value {
         let web = passage.url.as_deref().filter(|url| is_web(url));
         let url = web.map(Cow::Borrowed);

@@ -58,6 +58,8 @@ pub enum OpenError {
         why: String,
         /// What its program logged last. For the operator: whoever asks is not told.
         last_words: Option<String>,
+        /// Whether it wants another key, or one at all.
+        needs_key: bool,
         /// Whether another attempt could bring anything.
         may_pass: bool,
     },
@@ -111,6 +113,16 @@ impl OpenError {
             | Self::Endpoint(_)
             | Self::NoTool { .. }
             | Self::Arguments { .. } => false,
+        }
+    }
+
+    /// Whether the server says no for good. A program is started again and again: that it could not be opened
+    /// just now says nothing about the next time, although at the start it is a reason to give up.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Handshake { needs_key, .. } => *needs_key,
+            Self::Endpoint(_) | Self::NoTool { .. } | Self::Arguments { .. } => true,
+            Self::Start { .. } | Self::Lost { .. } | Self::Late { .. } => false,
         }
     }
 
@@ -317,6 +329,7 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
             server: options.server.to_string(),
             why: format!("it does not list its tools: {why}"),
             last_words,
+            needs_key,
             may_pass,
         }
     })?;
@@ -431,6 +444,7 @@ fn unopened(
         server: options.server.to_string(),
         why,
         last_words,
+        needs_key,
         may_pass,
     };
     let may_know_another = refused || (is_http && !needs_key && !had_no_connection(error));

@@ -71,9 +71,9 @@ impl McpRetriever {
             server: &self.options.server,
         };
         let session = self.line.session().await;
-        let session = session.map_err(|error| match error.may_pass() {
-            true => blame.unavailable(error.to_string(), Again::Soon),
-            false => blame.refused(&error.to_string()),
+        let session = session.map_err(|error| match error.is_refusal() {
+            true => blame.refused(&error.to_string()),
+            false => blame.unavailable(error.to_string(), Again::Soon),
         })?;
         let arguments = self.options.arguments.fill(query, limit);
         let request = CallToolRequestParams::new(self.options.tool.clone());

@@ -14,7 +14,7 @@ use redis::{
     Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult, Script, TlsCertificates,
 };
 use secrecy::{ExposeSecret, SecretString};
-use spechop_ports::{PortError, SharedCells, Swapped, named, reason};
+use spechop_ports::{PortError, SharedCells, Swapped, is_loopback, named, reason};
 use tokio::time::Instant;
 use url::Url;
 
@@ -94,6 +94,14 @@ impl RedisOptions {
     /// The first option that cannot be used.
     pub fn check(&self) -> Result<(), InvalidOptions> {
         self.client().map(|_| ())
+    }
+
+    /// Whether a password would cross the network in the clear.
+    pub fn shows_password(&self) -> bool {
+        let url = Url::parse(&self.url).ok();
+        let is_open =
+            |url: Url| url.scheme() == "redis" && !url.host_str().is_some_and(is_loopback);
+        self.password.is_some() && url.is_some_and(is_open)
     }
 
     fn client(&self) -> Result<Client, InvalidOptions> {
@@ -229,5 +237,33 @@ impl SharedCells for RedisCells {
             None => Swapped::Made,
             Some(there) => Swapped::Other(there.into_iter().next().flatten()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_in_the_clear_to_another_machine_without_tls() {
+        for (url, shows) in [
+            ("redis://10.0.0.7:6379/2", true),
+            ("redis://team@cache.example.org", true),
+            ("rediss://10.0.0.7", false),
+            ("redis://127.0.0.1", false),
+            ("redis://[::1]:6379", false),
+            ("redis://localhost", false),
+        ] {
+            let mut options = RedisOptions {
+                url: url.to_owned(),
+                password: Some("p".to_owned().into()),
+                roots: None,
+                prefix: String::new(),
+                time_limit: Duration::from_secs(1),
+            };
+            assert_eq!(options.shows_password(), shows, "{url}");
+            options.password = None;
+            assert!(!options.shows_password(), "{url}");
+        }
     }
 }

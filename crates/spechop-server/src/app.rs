@@ -237,9 +237,13 @@ impl App {
         let (mut health, health_service) = tonic_health::server::health_reporter();
         report(&health, ServingStatus::Serving).await;
         let parts = self.state.toolbox.vitals.clone();
-        let readiness = Readiness::new(&self.state.config(), parts.clone());
+        let follower = self.transport.follower();
+        let shared = self.state.shared.clone();
+        let readiness = Readiness::new(&self.state.config(), parts.clone(), follower, shared);
+        let readiness = Arc::new(readiness);
         let admission = Admission::new(Arc::clone(&self.state));
-        let house = doors::open(&admission, health_service).map_err(ServeError::Reflection)?;
+        let house =
+            doors::open(&admission, health_service, &readiness).map_err(ServeError::Reflection)?;
         let Phases { closing, closed } = self.state.phases.clone();
         let stop = {
             let (health, closing) = (health.clone(), closing.clone());
@@ -273,6 +277,7 @@ impl App {
             result = &mut serving => return Ok(result?),
             () = grace_is_over => {}
             never = vitals::tell(&parts, &readiness, &health) => match never {},
+            never = vitals::follow_issuer(&readiness, &health, &closing) => match never {},
         }
         let questions_were_open = self.state.questions_open() > 0;
         closed.cancel();
@@ -335,6 +340,11 @@ async fn follow(
         Some(reloading) => reloading.keep(state, follower).await,
         None => pending().await,
     }
+}
+
+/// For its one service alone: the process is alive.
+pub(crate) async fn report_service(health: &HealthReporter, status: ServingStatus) {
+    health.set_service_status(SERVICE, status).await;
 }
 
 /// For the whole server, and for its one service.

@@ -35,6 +35,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 
 use crate::admission::Admission;
 use crate::finder::Finder;
+use crate::readiness::Readiness;
 use crate::transport::{Door, Doors, TALK_BYTES_MAX};
 
 /// What the metrics are written in.
@@ -54,6 +55,7 @@ pub(crate) struct House {
 pub(crate) fn open<H: Health>(
     admission: &Admission,
     health: HealthServer<H>,
+    readiness: &Arc<Readiness>,
 ) -> Result<House, tonic_reflection::server::Error> {
     let state = admission.state();
     let mut house = House {
@@ -63,7 +65,7 @@ pub(crate) fn open<H: Health>(
     let told = Arc::clone(state);
     let metrics = async move || ([(CONTENT_TYPE, METRICS_TYPE)], told.metrics.text());
     house.add(Door::get("/metrics").for_admins(), get(metrics));
-    health::add_to(&mut house, admission);
+    health::add_to(&mut house, admission, Arc::clone(readiness));
     page::add_to(&mut house, state.shares.as_ref());
     form::add_to(&mut house, admission);
     http::add_to(&mut house, admission);
@@ -161,9 +163,10 @@ fn json_text(status: StatusCode, body: String) -> Response {
     (status, head, body).into_response()
 }
 
-/// Tells the client the name of its question, which it may not have given itself.
-fn named(mut response: Response, name: &str) -> Response {
-    if let Ok(name) = HeaderValue::from_str(name) {
+/// Tells the client the name of its question, which it may not have given itself; `None` if nobody can come
+/// back to it.
+fn named(mut response: Response, name: Option<&str>) -> Response {
+    if let Some(Ok(name)) = name.map(HeaderValue::from_str) {
         response.headers_mut().insert("spechop-question-id", name);
     }
     response

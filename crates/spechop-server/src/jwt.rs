@@ -27,6 +27,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::outage::Outage;
+use crate::transport::{Counts, Source};
 
 /// The most bytes of a token. Longer ones are not looked at.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
@@ -106,6 +107,11 @@ impl Tokens {
         &self.issuer
     }
 
+    /// Whether its keys were read, now or before.
+    pub(crate) fn are_known(&self) -> bool {
+        self.known.read().is_some()
+    }
+
     /// For whom this token speaks. Nobody is asked.
     pub(crate) fn check(&self, token: &str) -> Result<Bearer, TokenError> {
         let header = decode_header(token).map_err(|_| TokenError::Wrong(NO_TOKEN))?;
@@ -151,7 +157,7 @@ impl Tokens {
     /// Reads the provider's keys at once if they are not known, then every now and then, and whenever a
     /// token names a key that is not among them. Keys that were read once stay until others can be read.
     /// Never ends.
-    pub(crate) async fn keep_fresh(&self) -> Infallible {
+    pub(crate) async fn keep_fresh(&self, counts: &Counts) -> Infallible {
         let pause = PAUSE.min(self.issuer.refresh);
         // Whoever begins anew waits for no more than what is left of the time.
         let mut next = self.known().map_or(Duration::ZERO, |known| {
@@ -162,7 +168,9 @@ impl Tokens {
                 () = sleep(next) => {}
                 () = self.wanted.notified() => {}
             }
-            next = match fetch(&self.issuer.keys).await {
+            let read = fetch(&self.issuer.keys).await;
+            counts.read(Source::Jwks, Some(read.is_ok()));
+            next = match read {
                 Ok(keys) => {
                     if self.outage.works() {
                         tracing::info!("the token issuer's keys can be read again");

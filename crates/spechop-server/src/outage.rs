@@ -40,6 +40,11 @@ impl Outage {
         (failed.at.elapsed() < self.pause).then(|| failed.reason.clone())
     }
 
+    /// Whether the latest attempt has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last.lock().is_some()
+    }
+
     /// An attempt has failed. Returns why the one before it did; `None` if it did not, so that this is news.
     pub(crate) fn fails(&self, reason: &str) -> Option<String> {
         let failed = Failed {
@@ -58,11 +63,6 @@ impl Outage {
     /// An attempt has succeeded. Whether the one before it failed, so that this is news.
     pub(crate) fn works(&self) -> bool {
         self.last.lock().take().is_some()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_on(&self) -> bool {
-        self.last.lock().is_some()
     }
 }
 

@@ -10,8 +10,6 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The request was wrong.
     Invalid,
-    /// It was about a question that is not known.
-    NotOpen,
     /// There was no place for it.
     Busy,
     /// Its tenant had as many places as it may have.
@@ -101,11 +99,10 @@ impl WaitEnd {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Answered,
         Self::Cancelled,
         Self::Invalid,
-        Self::NotOpen,
         Self::Busy,
         Self::TenantBusy,
         Self::Overdrawn,
@@ -122,7 +119,6 @@ impl Outcome {
             Self::Answered => "answered",
             Self::Cancelled => "cancelled",
             Self::Invalid => "invalid",
-            Self::NotOpen => "not_open",
             Self::Busy => "busy",
             Self::TenantBusy => "tenant_busy",
             Self::Overdrawn => "overdrawn",

@@ -5,6 +5,7 @@
 //! nobody is billed. What was found out is kept for some seconds, and nobody finds it out twice at the
 //! same time: however often it is asked for, it costs a connection now and then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join_all, select_ok};
@@ -14,6 +15,9 @@ use spechop_ports::{Vitals, is_loopback};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+
+use crate::accounts::Shared;
+use crate::transport::Follower;
 
 /// How long a part elsewhere may take to accept a connection: less than the second that probes of
 /// Kubernetes wait by default.
@@ -33,7 +37,13 @@ pub(crate) mod role {
     pub(crate) const HOT: &str = "hot";
 }
 
-const BROKEN: &str = "it is broken until the server is started again; the log says why";
+/// The Redis of shared budgets.
+const ACCOUNTS: &str = "accounts";
+
+/// Who signs the tokens that callers show.
+const ISSUER: &str = "issuer";
+
+const BROKEN: &str = "it is broken for good; the log says why";
 
 /// When the parts were asked, and what is wrong with each.
 type Heard = (Instant, Vec<Option<&'static str>>);
@@ -42,6 +52,10 @@ type Heard = (Instant, Vec<Option<&'static str>>);
 pub(crate) struct Readiness {
     parts: Vec<Part>,
     vitals: Vitals,
+    /// Knows whether the token issuer's keys were read.
+    follower: Follower,
+    /// Who keeps the same accounts; `None` if nobody does.
+    shared: Option<Arc<Shared>>,
     /// What parts elsewhere said last, and when: `Some(why)` if one is missing.
     heard: Mutex<Option<Heard>>,
 }
@@ -51,6 +65,8 @@ pub(crate) struct Readiness {
 struct Part {
     name: &'static str,
     is_needed: bool,
+    /// Whether the fallback does its work, for as long as that is there.
+    is_replaceable: bool,
     /// Where it is, if it is elsewhere. One that answers is enough.
     places: Vec<(String, u16)>,
 }
@@ -62,6 +78,8 @@ pub(crate) struct State {
     ready: bool,
     /// Whether questions cannot be answered without it.
     needed: bool,
+    #[serde(skip)]
+    replaceable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
 }
@@ -75,10 +93,17 @@ pub(crate) struct Ready {
 }
 
 impl Readiness {
-    pub(crate) fn new(config: &Config, vitals: Vitals) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        vitals: Vitals,
+        follower: Follower,
+        shared: Option<Arc<Shared>>,
+    ) -> Self {
         Self {
             parts: parts(config),
             vitals,
+            follower,
+            shared,
             heard: Mutex::default(),
         }
     }
@@ -96,7 +121,9 @@ impl Readiness {
             }
         };
         drop(heard);
-        Ready::of(self.states(missing), is_closing)
+        let mut states = self.states(missing);
+        states.extend(self.issuer());
+        Ready::of(states, is_closing)
     }
 
     /// Whether no part in this process that questions need is broken. Others count as there.
@@ -105,15 +132,42 @@ impl Readiness {
         Ready::of(self.states(missing), false).ready
     }
 
+    /// Whether somebody can be let in: without the keys of the token issuer that may be nobody.
+    pub(crate) fn lets_in(&self) -> bool {
+        self.issuer()
+            .is_none_or(|issuer| issuer.ready || !issuer.needed)
+    }
+
+    /// The token issuer, if there is one. Keys that were read once stay.
+    fn issuer(&self) -> Option<State> {
+        let issuer = self.follower.issuer()?;
+        Some(State {
+            name: ISSUER,
+            ready: issuer.is_known,
+            needed: issuer.is_needed,
+            replaceable: false,
+            why: (!issuer.is_known).then_some("its keys could not be read yet"),
+        })
+    }
+
     /// The parts, with what is missing elsewhere and what is broken here.
     fn states(&self, missing: Vec<Option<&'static str>>) -> Vec<State> {
         let states = self.parts.iter().zip(missing).map(|(part, why)| State {
             name: part.name,
             ready: why.is_none(),
             needed: part.is_needed,
+            replaceable: part.is_replaceable,
             why,
         });
         let mut states: Vec<_> = states.collect();
+        // It may take a connection, and refuse the password or be a copy that nobody may write to.
+        if self.shared.as_ref().is_some_and(|shared| shared.is_apart()) {
+            let accounts = states.iter_mut().filter(|state| state.name == ACCOUNTS);
+            for state in accounts {
+                state.ready = false;
+                state.why.get_or_insert("the last exchange has failed");
+            }
+        }
         for failure in self.vitals.failures() {
             let is_it = |state: &&mut State| failure.role == Some(state.name);
             match states.iter_mut().find(is_it) {
@@ -126,6 +180,7 @@ impl Readiness {
                     name: "other",
                     ready: false,
                     needed: true,
+                    replaceable: false,
                     why: Some(BROKEN),
                 }),
             }
@@ -135,10 +190,9 @@ impl Readiness {
 }
 
 impl Ready {
-    /// A generator can be replaced by its fallback, for as long as that is there.
     fn of(parts: Vec<State>, is_closing: bool) -> Self {
         let is_there = |name: &str| parts.iter().any(|part| part.name == name && part.ready);
-        let is_replaced = |part: &State| part.name == role::GENERATOR && is_there(role::FALLBACK);
+        let is_replaced = |part: &State| part.replaceable && is_there(role::FALLBACK);
         let is_missing = |part: &State| part.needed && !part.ready && !is_replaced(part);
         Self {
             ready: !is_closing && !parts.iter().any(is_missing),
@@ -167,6 +221,7 @@ fn parts(config: &Config) -> Vec<Part> {
     let part = |name, is_needed, places| Part {
         name,
         is_needed,
+        is_replaceable: false,
         places,
     };
     let of = |model: &Model| match &model.engine {
@@ -178,7 +233,13 @@ fn parts(config: &Config) -> Vec<Part> {
         }
         Engine::Local(_) => Vec::new(),
     };
-    let mut parts = vec![part(role::GENERATOR, true, of(&config.generator))];
+    let fallback = config.fallback.as_ref();
+    let reads_too = fallback.is_some_and(Model::can_read);
+    let reads = matches!(config.reader, Reader::Generator);
+    let mut parts = vec![Part {
+        is_replaceable: fallback.is_some() && (reads_too || !reads),
+        ..part(role::GENERATOR, true, of(&config.generator))
+    }];
     if let Some(fallback) = &config.fallback {
         parts.push(part(role::FALLBACK, false, of(fallback)));
     }
@@ -188,7 +249,10 @@ fn parts(config: &Config) -> Vec<Part> {
         Reader::Spans { .. } => Some(Vec::new()),
     };
     if let Some(places) = reader(&config.reader) {
-        parts.push(part(role::READER, true, places));
+        parts.push(Part {
+            is_replaceable: reads_too,
+            ..part(role::READER, true, places)
+        });
     }
     if let Some(places) = reader(&config.speculator.model) {
         parts.push(part(role::SPECULATOR, false, places));
@@ -200,7 +264,9 @@ fn parts(config: &Config) -> Vec<Part> {
         EncoderKind::Onnx { .. } => Vec::new(),
         EncoderKind::Http(options) => places([&*options.service.endpoint.base_url]),
     };
-    parts.push(part(role::ENCODER, true, encoder));
+    // Another target does without: of what a web search finds the best by words are read.
+    let is_needed = matches!(config.target, Target::Index | Target::Qdrant(_));
+    parts.push(part(role::ENCODER, is_needed, encoder));
     // Beside another target they only guess.
     if !matches!(config.target, Target::Index) && config.index_dir.exists() {
         parts.push(part(role::INDEX, false, Vec::new()));
@@ -243,7 +309,7 @@ fn parts(config: &Config) -> Vec<Part> {
         parts.push(part("memory", false, places(urls)));
     }
     if let Some(shared) = &config.shared {
-        parts.push(part("accounts", false, places([shared.url.as_str()])));
+        parts.push(part(ACCOUNTS, false, places([shared.url.as_str()])));
     }
     parts
 }
@@ -264,160 +330,4 @@ fn places<'a>(urls: impl IntoIterator<Item = &'a str>) -> Vec<(String, u16)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use spechop_testkit::{OwnPort, Script};
-    use tokio::net::TcpListener;
-
-    use super::*;
-    use crate::server_state::scripted::state;
-
-    #[test]
-    fn an_address_names_a_host_and_a_port() {
-        for (url, expected) in [
-            ("http://127.0.0.1:8080/v1", Some(("127.0.0.1", 8080))),
-            ("https://api.example.org/v1", Some(("api.example.org", 443))),
-            ("http://searx", Some(("searx", 80))),
-            ("rediss://team@10.0.0.7/2", Some(("10.0.0.7", 6379))),
-            ("http://[::1]:6334", Some(("::1", 6334))),
-            ("what?", None),
-        ] {
-            let expected = expected.map(|(host, port)| (host.to_owned(), port));
-            assert_eq!(places([url]).pop(), expected, "{url}");
-        }
-    }
-
-    fn part(name: &'static str, is_needed: bool, places: &[u16]) -> Part {
-        let place = |port: &u16| ("127.0.0.1".to_owned(), *port);
-        Part {
-            name,
-            is_needed,
-            places: places.iter().map(place).collect(),
-        }
-    }
-
-    /// The names of the parts that are not there, and whether questions can be answered.
-    async fn look(parts: Vec<Part>, vitals: &Vitals) -> (Vec<&'static str>, bool) {
-        let readiness = Readiness {
-            parts,
-            vitals: vitals.clone(),
-            heard: Mutex::default(),
-        };
-        let ready = readiness.look(false).await;
-        assert!(!readiness.look(true).await.ready, "it is closing");
-        let told = serde_json::to_string(&ready).unwrap();
-        assert!(!told.contains('/'), "no path: {told}");
-        let parts = ready.parts.into_iter().filter(|part| !part.ready);
-        (parts.map(|part| part.name).collect(), ready.ready)
-    }
-
-    const WEB: &str = "[target]\nkind = \"web\"\n[web.searxng]\nurl = \"https://search.example.org\"\n[web]\nproviders = [\"searxng\"]\n";
-
-    #[tokio::test]
-    async fn beside_another_target_an_index_is_not_needed() {
-        let (state, _) = state(Script::instant(1), WEB);
-        let dir = tempfile::tempdir().unwrap();
-        let config = Config {
-            index_dir: dir.path().to_owned(),
-            ..Config::clone(&state.config())
-        };
-        let index = parts(&config);
-        let index = index.iter().find(|part| part.name == role::INDEX);
-        assert!(!index.unwrap().is_needed);
-    }
-
-    #[tokio::test]
-    async fn a_proxy_of_the_environment_hides_models_elsewhere() {
-        for (host, is_hidden) in [("models.example.org", true), ("127.0.0.1", false)] {
-            let toml = format!(
-                "[generator]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://{host}:8080/v1\""
-            );
-            let (state, _) = state(Script::instant(1), &toml);
-            let config = Config {
-                is_proxied: true,
-                ..Config::clone(&state.config())
-            };
-            let generator = parts(&config).into_iter().next().unwrap();
-            assert_eq!(generator.places.is_empty(), is_hidden, "{host}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_only_a_proxy_reaches_is_not_asked() {
-        let search = ("search.example.org".to_owned(), 443);
-        for (proxy, expected) in [
-            ("", vec![search]),
-            ("proxy = \"http://proxy.example.org:3128\"\n", Vec::new()),
-        ] {
-            let (state, _) = state(Script::instant(1), &format!("{WEB}{proxy}"));
-            let parts = parts(&state.config());
-            let web = parts.into_iter().find(|part| part.name == "web").unwrap();
-            assert_eq!(web.places, expected, "{proxy}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_missing_is_told_by_name() {
-        let there = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let up = there.local_addr().unwrap().port();
-        let nobody = OwnPort::reserve();
-        let down = nobody.number();
-        let vitals = Vitals::default();
-        for (parts, missing, is_ready) in [
-            (vec![part("index", true, &[])], vec![], true),
-            (vec![part("qdrant", true, &[down, up])], vec![], true),
-            (vec![part("qdrant", true, &[down])], vec!["qdrant"], false),
-            (vec![part("memory", false, &[down])], vec!["memory"], true),
-            (
-                vec![
-                    part(role::GENERATOR, true, &[down]),
-                    part(role::FALLBACK, false, &[]),
-                ],
-                vec![role::GENERATOR],
-                true,
-            ),
-            (
-                vec![
-                    part(role::GENERATOR, true, &[down]),
-                    part(role::FALLBACK, false, &[down]),
-                ],
-                vec![role::GENERATOR, role::FALLBACK],
-                false,
-            ),
-        ] {
-            let seen = look(parts, &vitals).await;
-            assert_eq!(seen, (missing, is_ready));
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_broken_is_told_by_what_it_is_used_for() {
-        for (broken, parts, is_ready) in [
-            (
-                role::INDEX,
-                [(role::INDEX, true), (role::ENCODER, true)],
-                false,
-            ),
-            (
-                role::INDEX,
-                [(role::INDEX, false), (role::ENCODER, true)],
-                true,
-            ),
-            (
-                role::GENERATOR,
-                [(role::GENERATOR, true), (role::FALLBACK, false)],
-                true,
-            ),
-        ] {
-            let vitals = Vitals::default();
-            let path = "passage index /home/ann/indexes/w";
-            vitals.of(broken).fail(path, "its files were cut");
-            let parts = parts.map(|(name, is_needed)| part(name, is_needed, &[]));
-            let seen = look(parts.into(), &vitals).await;
-            assert_eq!(seen, (vec![broken], is_ready));
-        }
-        let vitals = Vitals::default();
-        vitals.fail("reader r", "its threads have stopped");
-        let parts = vec![part(role::READER, true, &[])];
-        assert_eq!(look(parts, &vitals).await, (vec!["other"], false));
-    }
-}
+mod tests;

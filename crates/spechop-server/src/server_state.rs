@@ -49,7 +49,7 @@ pub(crate) struct ServerState {
     /// it back gives nobody a new allowance.
     accounts: OnceLock<Arc<Accounts>>,
     /// Those who keep the same accounts; `None` if nobody does.
-    shared: Option<Arc<Shared>>,
+    pub(crate) shared: Option<Arc<Shared>>,
     /// Who learns together with others; `None` if nobody does.
     pub(crate) shared_drafts: Option<SharedDrafts>,
     pub(crate) places: Places,
@@ -304,6 +304,11 @@ impl ServerState {
 
 /// What lies there. Connects when it is first asked.
 fn cells(options: &RedisOptions) -> Option<Arc<dyn SharedCells>> {
+    if options.shows_password() {
+        tracing::warn!(
+            "the password of tenant.redis crosses the network in the clear: with rediss:// there is TLS"
+        );
+    }
     match RedisCells::new(options) {
         Ok(cells) => Some(Arc::new(cells)),
         Err(error) => {

@@ -320,10 +320,10 @@ impl AskError {
     /// How the question ended.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
-            Self::NoModel { .. } => Outcome::Invalid,
+            Self::Invalid(_) | Self::NoModel { .. } => Outcome::Invalid,
+            // No question ends like this: these are calls about an earlier one, or for a passage.
             Self::NotOpen(_) | Self::NoPassage { .. } | Self::TooOld { .. } | Self::NotNow(_) => {
-                Outcome::NotOpen
+                Outcome::Invalid
             }
             Self::Cancelled | Self::Alone { .. } => Outcome::Cancelled,
             Self::Busy { .. } | Self::TooManyReaders { .. } | Self::SharesFull { .. } => {

@@ -1,12 +1,15 @@
 //! What becomes of the server when a part is broken for good.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use spechop_ports::Vitals;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::app::report;
+use crate::app::{report, report_service};
 use crate::readiness::Readiness;
 
 /// Says so in the log for as long as it is polled, and by the health service if questions need the
@@ -39,6 +42,32 @@ pub(crate) async fn tell(
     }
 }
 
+/// How often to look whether somebody can be let in.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Has health say that no question can be asked for as long as nobody can be let in, since the keys
+/// of the token issuer are not known. The process is alive, so of the server as a whole it says
+/// nothing. Never ends.
+pub(crate) async fn follow_issuer(
+    readiness: &Readiness,
+    health: &HealthReporter,
+    closing: &CancellationToken,
+) -> Infallible {
+    let mut told = true;
+    loop {
+        let lets_in = readiness.lets_in();
+        if lets_in != told && readiness.is_whole() && !closing.is_cancelled() {
+            let status = match lets_in {
+                true => ServingStatus::Serving,
+                false => ServingStatus::NotServing,
+            };
+            report_service(health, status).await;
+            told = lets_in;
+        }
+        sleep(LOOK).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -55,6 +84,7 @@ mod tests {
     use super::*;
     use crate::readiness::role;
     use crate::server_state::scripted::state;
+    use crate::transport::Follower;
 
     #[tokio::test]
     async fn only_a_part_that_questions_need_takes_the_health_with_it() {
@@ -62,7 +92,7 @@ mod tests {
         let mut config = Config::clone(&state.config());
         config.speculator.hot_dir = Some(PathBuf::from("hot"));
         let vitals = Vitals::default();
-        let readiness = Readiness::new(&config, vitals.clone());
+        let readiness = Readiness::new(&config, vitals.clone(), Follower::default(), None);
         let health = HealthReporter::new();
         let service = HealthService::from_health_reporter(health.clone());
         report(&health, ServingStatus::Serving).await;

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use crate::keys::key;
+use crate::over_http::{client, url};
 use crate::support::{Server, by, endless, eventually, finish, named, question, replace};
 use axum::body::Bytes;
 use futures::{StreamExt, stream};
@@ -357,7 +358,8 @@ async fn nobody_takes_the_places_of_others() {
 async fn a_file_of_keys_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.toml");
-    let ((old, old_lines), (new, new_lines)) = (key("old", ""), key("new", ""));
+    let ((old, old_lines), (new, new_lines)) =
+        (key("old", "roles = [\"ask\", \"admin\"]"), key("new", ""));
     fs::write(&path, &old_lines).unwrap();
     let config = format!(
         "[server]\nkeys_file = \"{}\"\nreload_ms = 5\n",
@@ -370,10 +372,21 @@ async fn a_file_of_keys_is_read_again() {
         timeout(PATIENCE, changes).await.expect("the file was read");
     };
     until(&old, true).await;
+    let is_told = async |value: u8| {
+        let line = format!("spechop_last_read_successful{{source=\"keys\"}} {value}\n");
+        let page = async || {
+            let asked = client().get(url(&server, "/metrics")).bearer_auth(&old);
+            asked.send().await.unwrap().text().await.unwrap()
+        };
+        let told = async { while !page().await.contains(&line) {} };
+        timeout(PATIENCE, told).await.expect("it is told");
+    };
+    is_told(1).await;
     write(&format!("{old_lines}{new_lines}"));
     until(&new, true).await;
     // What cannot be read changes nothing, however often it is looked at.
     write("[[keys]]\nname = 5");
+    is_told(0).await;
     let looked_at_often = Instant::now() + Duration::from_millis(200);
     while Instant::now() < looked_at_often {
         ask(&server, &old, "").await.unwrap();

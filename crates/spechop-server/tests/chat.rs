@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::over_http::{chat, data};
-use crate::support::{Server, Shelf, bare, config};
+use crate::support::{Server, Shelf, bare, config, endless};
 use async_trait::async_trait;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -190,11 +190,15 @@ async fn a_client_is_told_not_to_ask_again_what_fails_for_good() {
     let mut script = Script::instant(2);
     script.failures.insert((1, Stage::Target), u32::MAX);
     let for_now = Server::start(script).await;
-    for (server, status, code, told) in [
-        (&for_good, 500, "failed_precondition", Some("false")),
-        (&for_now, 503, "unavailable", None),
+    // It would meet the same deadline again.
+    let late = Server::start(endless()).await;
+    let (any, soon) = (json!({}), json!({ "deadline_ms": 60 }));
+    for (server, ours, status, code, told) in [
+        (&for_good, &any, 500, "failed_precondition", Some("false")),
+        (&for_now, &any, 503, "unavailable", None),
+        (&late, &soon, 504, "deadline_exceeded", Some("false")),
     ] {
-        let request = chat(server, json!({ "model": "spechop-k1" }));
+        let request = chat(server, json!({ "model": "spechop-k1", "spechop": ours }));
         let response = request.send().await.unwrap();
         assert_eq!(response.status().as_u16(), status);
         let header = response.headers().get("x-should-retry");

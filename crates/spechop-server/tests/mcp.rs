@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use crate::over_http::data;
-use crate::support::{Server, config, endless, eventually};
+use crate::support::{Server, Shelf, config, endless, eventually};
 use serde_json::{Value, json};
 use spechop_ports::{Passages, PortError};
 use spechop_testkit::{Script, passage};
@@ -113,14 +113,10 @@ fn check_tools(answer: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_found_can_be_fetched_by_the_same_tenant() {
-    let server = Server::start(Script::instant(1)).await;
-    let (text, failed) = result(&server, "", "search", &json!({ "query": "rivers" })).await;
-    assert!(!failed, "{text}");
-    let found: Value = serde_json::from_str(&text).unwrap();
-    let first = &found["results"][0];
+    let server = Server::showing(Script::instant(1), config(""), Shelf).await;
     let url = "http://localhost/p/p0-rivers";
     assert_eq!(
-        *first,
+        first(&server).await,
         json!({ "id": "p0-rivers", "title": "Title 0", "url": url })
     );
     let id = json!({ "id": "p0-rivers" });
@@ -134,13 +130,23 @@ async fn what_is_found_can_be_fetched_by_the_same_tenant() {
             "text": "Text 0 about rivers", "metadata": {},
         })
     );
-    let toml = "[server]\npublic_url = \"https://qa.example\"\n";
-    let public = Server::configured(Script::instant(1), toml).await;
-    let (text, _) = result(&public, "", "search", &json!({ "query": "rivers" })).await;
-    let found: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(found["results"][0]["url"], "https://qa.example/p/p0-rivers");
     let (text, failed) = result(&server, "spechop-tenant: other\r\n", "fetch", &id).await;
     assert!(failed && text.contains("no passage with the id"), "{text}");
+    let toml = "[server]\npublic_url = \"https://qa.example\"\n";
+    let public = Server::showing(Script::instant(1), config(toml), Shelf).await;
+    let url = "https://qa.example/p/p0-rivers";
+    assert_eq!(first(&public).await["url"], url);
+    // This server has no pages of passages.
+    let without = Server::configured(Script::instant(1), toml).await;
+    assert_eq!(first(&without).await["url"], "");
+}
+
+/// The first passage that a search finds.
+async fn first(server: &Server) -> Value {
+    let (text, failed) = result(server, "", "search", &json!({ "query": "rivers" })).await;
+    assert!(!failed, "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    found["results"][0].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

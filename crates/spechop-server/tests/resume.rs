@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::over_http::{Frames, answer_of, client, get, post, url};
-use crate::support::{Server, endless, named, of};
+use crate::over_http::{Frames, answer_of, chat, client, get, post, url};
+use crate::support::{Server, endless, named, of, question};
 use futures::StreamExt;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -179,6 +179,42 @@ async fn a_question_has_so_many_readers_and_no_more() {
     readers.pop();
     let comes = async { while get(&server, events).await.status() != StatusCode::OK {} };
     timeout(Duration::from_secs(120), comes).await.unwrap();
+}
+
+/// The name of any other question leads nowhere: it is forgotten with its answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_named_only_if_its_client_can_come_back_to_it() {
+    const NAME: &str = "spechop-question-id";
+    let server = Server::start(Script::instant(1)).await;
+    for (question_id, linger_ms, is_named) in
+        [("", 0, false), ("mine", 0, true), ("", 20_000, true)]
+    {
+        let ours = json!({ "question_id": question_id, "linger_ms": linger_ms });
+        let over_json = post(&server, "/v1/ask", ours.clone()).await;
+        server.is_idle().await;
+        let openai = chat(&server, json!({ "spechop": ours })).send().await;
+        server.is_idle().await;
+        for response in [over_json, openai.unwrap()] {
+            assert_eq!(response.status(), StatusCode::OK);
+            let name = response.headers().get(NAME);
+            assert_eq!(name.is_some(), is_named, "{ours}");
+            if let Some(name) = name {
+                let path = format!("/v1/questions/{}/answer", name.to_str().unwrap());
+                assert_eq!(get(&server, &path).await.status(), StatusCode::OK);
+            }
+        }
+        let asked = AskRequest {
+            question_id: question_id.to_owned(),
+            linger_ms,
+            ..question()
+        };
+        let over_grpc = server.client().await.ask(asked).await.unwrap();
+        assert_eq!(over_grpc.metadata().contains_key(NAME), is_named, "{ours}");
+        server.is_idle().await;
+    }
+    // A stream is named whatever it asks for.
+    let streamed = chat(&server, json!({ "stream": true })).send().await;
+    assert!(streamed.unwrap().headers().contains_key(NAME));
 }
 
 /// A question that its client can come back to, of so many look-ups.

@@ -17,6 +17,9 @@ use spechop_proto::admin_client::AdminClient;
 use spechop_testkit::Script;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -295,6 +298,28 @@ async fn until_the_keys_are_known_clients_hear_when_to_try_again() {
     // Whoever shows nothing hears that something is wanted.
     let status = server.client().await.ask(question()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
+    // Nobody can be let in, so nobody should be sent here.
+    let ready = async || {
+        let answer = client().get(url(&server, "/readyz")).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let (code, told) = ready().await;
+    assert_eq!(code, 503);
+    let missing = r#""name":"issuer","needed":true,"ready":false"#;
+    assert!(told.contains(missing), "{told}");
+    let mut health = HealthClient::new(server.channel().await);
+    let mut says = async |service: &str| {
+        let service = service.to_owned();
+        let told = health.check(HealthCheckRequest { service }).await.unwrap();
+        told.into_inner().status()
+    };
+    let service = "spechop.v1.SpecHop";
+    let told = async { while says(service).await != ServingStatus::NotServing {} };
+    timeout(PATIENCE, told).await.expect("health says so");
+    assert_eq!(says("").await, ServingStatus::Serving, "it is alive");
     publish(&provider, &[&signer]).await;
     assert_eq!(ask_when_known(&server, &token).await.0, Code::Ok);
+    assert_eq!(ready().await.0, 200);
+    let told = async { while says(service).await != ServingStatus::Serving {} };
+    timeout(PATIENCE, told).await.expect("health says so");
 }

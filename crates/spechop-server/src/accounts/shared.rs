@@ -91,6 +91,10 @@ impl Shared {
 
     /// By this clock.
     fn by(clock: Clock, cells: Arc<dyn SharedCells>, counts: SharedCounts) -> Self {
+        for end in [MADE, OVERTAKEN, FAILED] {
+            // A first one that is no increase would ring nowhere.
+            let _ = counts.get_or_create(&ChangeEnded { end });
+        }
         Self {
             cells,
             me: format!("{:016x}", rand::random::<u64>()),
@@ -337,6 +341,11 @@ impl Shared {
         self.heard.lock().retain(|tenant, slot| {
             Arc::strong_count(slot) > 1 || due.contains(tenant) || book.own(tenant).is_some()
         });
+    }
+
+    /// Whether it could not be agreed upon the last time.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.outage.has_failed()
     }
 
     fn failed(&self, error: Option<&PortError>) {

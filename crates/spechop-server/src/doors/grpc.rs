@@ -45,12 +45,10 @@ impl SpecHop for Grpc {
     /// tonic drops this future when the client goes away, and the question with it.
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         let admitted = self.admit(&request).await?;
-        let name = admitted.name().to_owned();
+        let name = admitted.may_be_followed.then(|| admitted.name().to_owned());
         let answer = Box::pin(events::answer(admitted)).await;
-        Ok(named(
-            Response::new(answer.map_err(|error| told(&error))?),
-            &name,
-        ))
+        let answer = answer.map_err(|error| told(&error))?;
+        Ok(named(Response::new(answer), name.as_deref()))
     }
 
     type AskStreamStream = EventStream;
@@ -130,13 +128,14 @@ fn streamed(events: Events) -> Response<EventStream> {
             .map(Arc::unwrap_or_clone)
             .map_err(|error| told(&error))
     });
-    named(Response::new(Box::pin(events)), &name)
+    named(Response::new(Box::pin(events)), Some(name.as_str()))
 }
 
-/// Tells the client the name of its question, which it may not have given itself.
-fn named<T>(mut response: Response<T>, name: &str) -> Response<T> {
+/// Tells the client the name of its question, which it may not have given itself; `None` if nobody can come
+/// back to it.
+fn named<T>(mut response: Response<T>, name: Option<&str>) -> Response<T> {
     // Names are letters, digits and some marks.
-    if let Ok(name) = name.parse() {
+    if let Some(Ok(name)) = name.map(str::parse) {
         response.metadata_mut().insert("spechop-question-id", name);
     }
     response

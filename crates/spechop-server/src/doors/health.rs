@@ -14,13 +14,11 @@ use crate::readiness::Readiness;
 use crate::transport::Door;
 
 /// Builds the doors.
-pub(super) fn add_to(house: &mut House, admission: &Admission) {
+pub(super) fn add_to(house: &mut House, admission: &Admission, parts: Arc<Readiness>) {
     // What was true a while ago is of no use.
     let alive = get(async || ([(CACHE_CONTROL, "no-store")], "ok\n"));
     house.add(Door::get("/healthz").for_anybody(), alive);
     let state = Arc::clone(admission.state());
-    let parts = Readiness::new(&state.config(), state.toolbox.vitals.clone());
-    let parts = Arc::new(parts);
     let ready = get(async move || {
         let ready = parts.look(state.phases.closing.is_cancelled()).await;
         let status = match ready.ready {

@@ -68,10 +68,10 @@ impl Http {
 
     async fn ask(&self, head: &Parts, body: &[u8]) -> Result<Response, HttpError> {
         let admitted = self.admit(head, body).await?;
-        let name = admitted.name().to_owned();
+        let name = admitted.may_be_followed.then(|| admitted.name().to_owned());
         let answer = events::answer(admitted).await;
         let answer = answer.map_err(|error| HttpError::from(&*error))?;
-        Ok(named(json_of(&answer)?, &name))
+        Ok(named(json_of(&answer)?, name.as_deref()))
     }
 
     async fn stream(&self, head: &Parts, body: &[u8]) -> Result<Response, HttpError> {
@@ -94,7 +94,7 @@ impl Http {
         let caller = caller_of(head)?;
         let answer = Events::last(&self.admission, id, &caller)?.answer().await;
         let answer = answer.map_err(|error| HttpError::from(&*error))?;
-        Ok(named(json_of(&answer)?, id))
+        Ok(named(json_of(&answer)?, Some(id)))
     }
 
     fn finish(&self, id: &str, head: &Parts) -> Result<Response, HttpError> {
@@ -137,7 +137,7 @@ fn streamed(events: Events) -> Response {
         Ok(event) => frame(&event).unwrap_or_else(|error| error_frame(&error)),
         Err(error) => error_frame(&error),
     });
-    named(sse::respond(frames), &name)
+    named(sse::respond(frames), Some(name.as_str()))
 }
 
 fn frame(event: &AskEvent) -> Result<String, AskError> {

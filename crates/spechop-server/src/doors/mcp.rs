@@ -43,17 +43,21 @@ struct Tools {
     /// When an answer is written from what is known, unless the client names another time.
     time: Duration,
     links: Links,
+    /// Whether this server has pages of passages (`/p/`).
+    shows_passages: bool,
 }
 
 /// Takes POST requests. Whether they are too long has been seen before.
 pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter {
-    let config = admission.state().config();
+    let state = admission.state();
+    let config = state.config();
     let server = &config.server;
     let tools = Tools {
         admission: admission.clone(),
         finder: Arc::clone(finder),
         time: server.mcp_time,
         links: Links::of(server),
+        shows_passages: state.toolbox.passages.is_some(),
     };
     let entrance = Entrance {
         service: service(Arc::new(tools), usize::MAX),
@@ -170,8 +174,11 @@ impl Desk for Tools {
     }
 
     fn address(&self, request: &Parts, id: &str) -> String {
+        // A page that does not exist would be worse than none.
+        if !self.shows_passages {
+            return String::new();
+        }
         let base = self.links.base(request).unwrap_or_default();
-        // Where there is nothing to read, a wrong page would be worse than none.
         base.passage(id).unwrap_or_default()
     }
 }

@@ -255,7 +255,11 @@ async fn whoever_begins_anew_does_not_put_the_next_look_off() {
     fs::write(&path, others.to_string()).unwrap();
     assert!(tokens.check(&list[0].2).is_ok());
     for _ in 0..11 {
-        let _ = timeout(Duration::from_mins(1), tokens.keep_fresh()).await;
+        let _ = timeout(
+            Duration::from_mins(1),
+            tokens.keep_fresh(&Counts::default()),
+        )
+        .await;
     }
     assert!(tokens.check(&list[0].2).is_err(), "it was withdrawn");
 }
@@ -266,10 +270,11 @@ async fn keys_that_cannot_be_read_are_looked_for_until_they_can() {
     let (keys, list) = made();
     let (_folder, path, issuer) = in_a_file();
     let tokens = Tokens::new(issuer, None);
-    let look = || timeout(Duration::from_secs(30), tokens.keep_fresh());
-    assert!(look().await.is_err() && tokens.outage.is_on());
+    let counts = Counts::default();
+    let look = || timeout(Duration::from_secs(30), tokens.keep_fresh(&counts));
+    assert!(look().await.is_err() && tokens.outage.has_failed());
     assert_eq!(tokens.check(&list[0].2), Err(TokenError::NoKeys));
     fs::write(&path, keys.to_string()).unwrap();
-    assert!(look().await.is_err() && !tokens.outage.is_on());
+    assert!(look().await.is_err() && !tokens.outage.has_failed());
     assert!(tokens.check(&list[0].2).is_ok());
 }

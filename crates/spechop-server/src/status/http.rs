@@ -70,6 +70,8 @@ impl From<&FindError> for HttpError {
             FindError::Ask(AskError::Port(PortError::Timeout { .. })) => {
                 Some(StatusCode::GATEWAY_TIMEOUT)
             }
+            // No question's deadline: the next request may be in time.
+            FindError::Late { .. } => Some(StatusCode::GATEWAY_TIMEOUT),
             _ => None,
         };
         Self {
@@ -241,13 +243,22 @@ impl HttpError {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
-        // Clients of OpenAI ask again after any status of 500 and above, unless they are told not to. What is
-        // refused for good would be asked, answered up to there and charged three times.
-        if self.error.code() == Code::FailedPrecondition {
+        if self.would_fail_again() {
             let never = HeaderValue::from_static("false");
             response.headers_mut().insert("x-should-retry", never);
         }
         response
+    }
+
+    /// Whether the same question would only be answered up to here, and charged, once more. Clients of OpenAI ask
+    /// again twice after any status of 500 and above, unless they are told not to.
+    fn would_fail_again(&self) -> bool {
+        match self.error.code() {
+            Code::FailedPrecondition => true,
+            // The question's own deadline. Other limits that have passed bring a status of their own.
+            Code::DeadlineExceeded => self.status.is_none(),
+            _ => false,
+        }
     }
 }
 
@@ -259,6 +270,8 @@ impl IntoResponse for HttpError {
 
 #[cfg(test)]
 mod tests {
+    use spechop_agent::AgentError;
+
     use super::*;
     use crate::places::InVain;
     use crate::transport::AccessError;
@@ -289,6 +302,23 @@ mod tests {
         let error = HttpError::from(AskError::TooOld { after: 3, first: 9 });
         assert_eq!(error.status(), StatusCode::GONE);
         assert!(error.message().contains("after 8"), "{}", error.message());
+    }
+
+    #[test]
+    fn only_a_deadline_of_the_question_itself_is_told_not_to_be_tried_again() {
+        let limit = Duration::from_secs(1);
+        let deadline = AskError::from(AgentError::Deadline { committed: 1 });
+        for (error, status, told) in [
+            (HttpError::from(deadline), 504, Some("false")),
+            (HttpError::from(&FindError::Late { limit }), 504, None),
+            (HttpError::from(TransportError::Late { limit }), 408, None),
+        ] {
+            assert_eq!(error.code(), "DEADLINE_EXCEEDED");
+            let response = error.into_response();
+            assert_eq!(response.status().as_u16(), status);
+            let header = response.headers().get("x-should-retry");
+            assert_eq!(header.map(|value| value.to_str().unwrap()), told);
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::access_error::AccessError;
+use super::counts::{Counts, Source};
 use super::line::LineHandle;
 use super::rates::Tenants;
 use crate::caller::{Caller, TENANT, caller};
@@ -66,6 +67,7 @@ pub(super) struct Access {
     changed: Notify,
     /// Whether they are several tenants.
     several: watch::Sender<bool>,
+    counts: Counts,
 }
 
 /// What holds now.
@@ -78,6 +80,15 @@ struct Rules {
     /// `None` if no tokens are taken.
     tokens: Option<Arc<Tokens>>,
     tenants: Option<Tenants>,
+}
+
+/// Whether tokens can be told right from wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownIssuer {
+    /// Whether the issuer's keys were read, now or before.
+    pub(crate) is_known: bool,
+    /// Whether nobody is let in otherwise.
+    pub(crate) is_needed: bool,
 }
 
 /// What a request has shown.
@@ -138,8 +149,10 @@ impl Access {
     pub(super) fn open(
         callers: Callers,
         several: watch::Sender<bool>,
+        counts: Counts,
     ) -> Result<Self, InvalidConfig> {
         let keys = callers.read()?;
+        counts.read(Source::Keys, callers.keys_file.as_ref().map(|_| true));
         let rules = Rules::new(callers, keys, None);
         several.send_replace(rules.are_several());
         Ok(Self {
@@ -148,6 +161,16 @@ impl Access {
             outage: Outage::default(),
             changed: Notify::new(),
             several,
+            counts,
+        })
+    }
+
+    /// What is known of the token issuer, if tokens are taken.
+    pub(super) fn issuer(&self) -> Option<KnownIssuer> {
+        let rules = self.now();
+        Some(KnownIssuer {
+            is_known: rules.tokens.as_ref()?.are_known(),
+            is_needed: rules.ring.as_ref().is_some_and(|ring| ring.is_empty()),
         })
     }
 
@@ -159,6 +182,8 @@ impl Access {
     /// From now on these may ask. A request that was let in stays in. Blocks.
     pub(super) fn take_up(&self, callers: Callers) -> Result<(), InvalidConfig> {
         let keys = callers.read()?;
+        let is_read = callers.keys_file.as_ref().map(|_| true);
+        self.counts.read(Source::Keys, is_read);
         let mut now = self.now.write();
         *now = Arc::new(Rules::new(callers, keys, Some(&now)));
         self.several.send_replace(now.are_several());
@@ -172,8 +197,11 @@ impl Access {
             let tokens = self.now().tokens.clone();
             let fresh = async {
                 match &tokens {
-                    Some(tokens) => tokens.keep_fresh().await,
-                    None => pending().await,
+                    Some(tokens) => tokens.keep_fresh(&self.counts).await,
+                    None => {
+                        self.counts.read(Source::Jwks, None);
+                        pending().await
+                    }
                 }
             };
             tokio::select! {
@@ -191,7 +219,9 @@ impl Access {
         if before.callers.keys_file.is_none() {
             return false;
         }
-        let keys = match before.callers.read() {
+        let read = before.callers.read();
+        self.counts.read(Source::Keys, Some(read.is_ok()));
+        let keys = match read {
             Ok(keys) => keys,
             Err(error) => {
                 let reason = error.to_string();

@@ -15,6 +15,34 @@ pub(crate) struct Counts {
     refused: Family<Reason, Counter>,
     not_accepted: Counter,
     certificate_ends: Family<Which, Gauge>,
+    read: Family<Of, Gauge>,
+}
+
+/// What is read again while the server runs, beside its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The file of API keys.
+    Keys,
+    /// The public keys of the token issuer.
+    Jwks,
+    /// The certificate and what belongs to it.
+    Tls,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Of {
+    source: &'static str,
+}
+
+impl Of {
+    fn source(source: Source) -> Self {
+        let source = match source {
+            Source::Keys => "keys",
+            Source::Jwks => "jwks",
+            Source::Tls => "tls",
+        };
+        Self { source }
+    }
 }
 
 /// Why the server closed a connection.
@@ -110,6 +138,11 @@ impl Counts {
             Unit::Seconds,
             counts.certificate_ends.clone(),
         );
+        registry.register(
+            "last_read_successful",
+            "Whether files and keys that are read again could be read the last time, by what they are",
+            counts.read.clone(),
+        );
         counts.certificates_end(Ends::default());
         for why in Closed::ALL {
             // A first one that is no increase would ring nowhere.
@@ -128,6 +161,19 @@ impl Counts {
 
     pub(super) fn not_accepted(&self) {
         self.not_accepted.inc();
+    }
+
+    /// Whether it could be read the last time; `None` if there is none any more.
+    pub(crate) fn read(&self, source: Source, could_be: Option<bool>) {
+        let of = Of::source(source);
+        match could_be {
+            Some(could_be) => {
+                self.read.get_or_create(&of).set(i64::from(could_be));
+            }
+            None => {
+                self.read.remove(&of);
+            }
+        }
     }
 
     pub(super) fn certificates_end(&self, ends: Ends) {

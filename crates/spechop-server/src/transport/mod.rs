@@ -55,11 +55,12 @@ use tonic::transport::Server;
 pub(crate) use accept::Lines;
 pub(crate) use access_error::AccessError;
 pub(crate) use body::TALK_BYTES_MAX;
-pub(crate) use counts::Counts;
+pub(crate) use counts::{Counts, Source};
 pub(crate) use doors::{Door, Doors};
 pub use files::raise_open_files;
 
 use access::Access;
+pub(crate) use access::KnownIssuer;
 use guard::Guard;
 use hosts::Hosts;
 use socket::Socket;
@@ -120,6 +121,11 @@ impl Follower {
             Some(parts) => parts.access.take_up(callers.clone()),
             None => Ok(()),
         }
+    }
+
+    /// What is known of the token issuer, if tokens are taken.
+    pub(crate) fn issuer(&self) -> Option<KnownIssuer> {
+        self.parts.get()?.access.issuer()
     }
 
     /// Hears whether the keys are of several tenants, whenever that changes.
@@ -204,7 +210,11 @@ impl Transport {
             Tls::open(files, counts).map(Arc::new)
         });
         let tls = tls.transpose()?;
-        let access = Access::open(self.callers.clone(), self.follower.several.clone())?;
+        let access = Access::open(
+            self.callers.clone(),
+            self.follower.several.clone(),
+            self.lines.counts().clone(),
+        )?;
         let access = Arc::new(access);
         if access.wants_keys() && tls.is_none() && !address.ip().is_loopback() {
             tracing::warn!(

@@ -18,7 +18,7 @@ use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::time::Time;
 
-use super::counts::{Counts, Ends};
+use super::counts::{Counts, Ends, Source};
 use crate::outage::Outage;
 
 /// How often the log is told of a certificate that ends soon.
@@ -55,6 +55,7 @@ impl Tls {
             current,
             outage: Outage::default(),
         };
+        tls.counts.read(Source::Tls, Some(true));
         tls.warn();
         Ok(tls)
     }
@@ -66,7 +67,9 @@ impl Tls {
 
     /// Reads the files, and takes up what they hold if it is something new. Blocks.
     pub(super) fn look_again(&self) {
-        match self.take_up() {
+        let taken_up = self.take_up();
+        self.counts.read(Source::Tls, Some(taken_up.is_ok()));
+        match taken_up {
             Ok(()) if self.outage.works() => tracing::info!("the files of TLS can be read again"),
             Ok(()) => {}
             Err(error) => {

@@ -145,11 +145,13 @@ grpc: {port: 50051}
 {{- end -}}
 
 {{/* Its HTTPS probe does, but has no certificate to show. /readyz also says whether parts elsewhere are there, which a
-restart does not mend. */}}
+restart does not mend. Health of the service says whether somebody can be let in, too. */}}
 {{- define "spechop.readiness" -}}
 {{- if and .Values.tls.existingSecret (not .Values.tls.clientAuthoritySecret) -}}
 httpGet: {path: /readyz, port: 50051, scheme: HTTPS}
-{{- else -}}
+{{- else if .Values.tls.existingSecret -}}
 {{- include "spechop.probe" . -}}
+{{- else -}}
+grpc: {port: 50051, service: spechop.v1.SpecHop}
 {{- end -}}
 {{- end -}}

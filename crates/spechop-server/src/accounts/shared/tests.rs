@@ -185,6 +185,7 @@ async fn a_server_alone_keeps_to_the_allowance_and_tells_of_it_later() {
     // b has never heard of a, so it gives what it may give alone.
     assert_eq!(b.spend(8).await, 8);
     assert_eq!(b.count(FAILED), 1);
+    assert!(b.shared.is_apart() && !a.shared.is_apart());
     let asked = cells.asked.load(Ordering::Relaxed);
     assert_eq!(b.spend(8).await, 2);
     assert!(matches!(b.hold(1).await, Err(Shortage::UsedUp { .. })));
@@ -197,6 +198,7 @@ async fn a_server_alone_keeps_to_the_allowance_and_tells_of_it_later() {
     cells.is_down.store(false, Ordering::Relaxed);
     tokio::time::advance(PAUSE).await;
     assert!(b.write().await, "what could not be written is still due");
+    assert!(!b.shared.is_apart());
     tokio::time::advance(FRESH).await;
     assert!(matches!(a.hold(1).await, Err(Shortage::UsedUp { .. })));
 }

@@ -58,6 +58,7 @@ impl Chat {
             Err(error) => return refused(&error),
         };
         let name = admitted.name().to_owned();
+        let may_be_followed = asked.stream || admitted.may_be_followed;
         let resolved = match std::mem::take(&mut asked.turns) {
             turns if turns.is_empty() => None,
             turns => Some(admitted.converse(turns)),
@@ -75,7 +76,8 @@ impl Chat {
             true => completion.stream(admitted, resolved),
             false => completion.whole(admitted, resolved).await,
         };
-        named(answered.unwrap_or_else(|error| refused(&error)), &name)
+        let answered = answered.unwrap_or_else(|error| refused(&error));
+        named(answered, may_be_followed.then_some(name.as_str()))
     }
 }
 

@@ -255,7 +255,7 @@ async fn cells_that_are_away_or_damaged_harm_nothing() {
     cells.is_down.store(true, Ordering::Relaxed);
     a.learns(&team, 3);
     a.turn().await;
-    assert!(a.shared.outage.is_on());
+    assert!(a.shared.outage.has_failed());
     assert_eq!(a.drafts(&team), [ASKED]);
     cells.is_down.store(false, Ordering::Relaxed);
     let swapped = cells.swap(&name(&team), None, "{\"format\":7}", KEEP).await;
@@ -270,7 +270,7 @@ async fn cells_that_are_away_or_damaged_harm_nothing() {
         assert_eq!(looks.look().begins_anew, begins_anew, "{text:?}");
     }
     a.turn().await;
-    assert!(!a.shared.outage.is_on());
+    assert!(!a.shared.outage.has_failed());
     let (text, cell) = told(&cells, &team).await;
     assert_eq!(total(&cell.others(None)), 3);
     for end in 0..text.len().min(400) {
