@@ -23,7 +23,7 @@ pub struct Build {
     /// How the corpus is read.
     pub reading: Reading,
     /// The folder of the index. An index that is there already is replaced once the new one is
-    /// whole; anything else is left alone.
+    /// whole; anything else is left alone. If it is a link to a folder, that is where the index goes.
     pub out: PathBuf,
     /// A hot subset beside the whole.
     pub hot: Option<Hot>,
@@ -84,7 +84,7 @@ impl Build {
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Built, BuildError> {
         self.check()?;
-        let folder = Folder::new(&self.out)?;
+        let folder = Folder::at(&self.out)?;
         let _lock = folder.lock()?;
         let corpus = Source::of(&self.corpus, &folder.spool())?;
         let survey = Survey::of(&corpus, &self.reading)?;
@@ -179,12 +179,13 @@ impl Build {
     ) -> Result<usize, BuildError> {
         let rows = self.rows(survey)?;
         // A build may have been killed between its last two steps.
-        if finished(&folder.partial, inputs)?.is_some() {
+        if folder.is_grown(inputs)? {
             return Ok(0);
         }
         let encoding = Encoding {
             encoder,
             copied: None,
+            first: rows.start,
             total: rows.len(),
             batch_rows: self.batch_rows,
         };

@@ -15,7 +15,7 @@ use crate::build::Progress;
 use crate::corpus::{Corpus, Reading, Survey, digest};
 use crate::encode::{Encoding, copy_rows};
 use crate::error::BuildError;
-use crate::folder::{Folder, finished};
+use crate::folder::Folder;
 use crate::input::Source;
 use crate::intake::Intake;
 use crate::lines::hex;
@@ -85,7 +85,7 @@ pub fn remove(index: &Path, ids: &[String]) -> Result<Changed, BuildError> {
         ));
     }
     let inputs = old.inputs(&kept, "", old.index.inputs().extended);
-    if finished(&folder.partial, &inputs)?.is_none() {
+    if !folder.is_grown(&inputs)? {
         let mut writer = IndexWriter::open(&folder.partial, inputs.clone())?;
         let missing = kept.iter().copied().skip(writer.rows());
         copy_rows(&mut writer, &old.index, missing)?;
@@ -152,10 +152,11 @@ impl Addition {
         drop(corpus);
         let extended = old.index.inputs().extended || survey.extended;
         let inputs = old.inputs(&kept, &survey.sha256, extended);
-        if finished(&folder.partial, &inputs)?.is_none() {
+        if !folder.is_grown(&inputs)? {
             let encoding = Encoding {
                 encoder,
                 copied: Some((&old.index, kept.as_slice())),
+                first: 0,
                 total: survey.rows,
                 batch_rows: inputs.batch_rows,
             };

@@ -12,6 +12,11 @@ use crate::input::Source;
 use crate::intake::{Intake, Reason};
 use crate::lines::hex;
 
+/// Each passage of a page has its title, its id and its URL, so that long ones would take the memory.
+const TITLE_CHARS_MAX: usize = 300;
+const ID_BYTES_MAX: usize = 4096;
+const URL_BYTES_MAX: usize = 4096;
+
 /// How a corpus is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -181,6 +186,7 @@ impl Corpus {
 
     fn take_pieces(&mut self, mut head: Record, blocks: &[Block]) {
         let texts = passages::cut(blocks);
+        head.title.truncate(short(&head.title).len());
         if !self.is_good(&mut head, !texts.is_empty()) {
             return;
         }
@@ -212,6 +218,9 @@ impl Corpus {
             Reason::NoId
         } else if !has_text {
             Reason::NoText
+        } else if record.text.is_empty() && record.id.len() > ID_BYTES_MAX {
+            // Of a page: a passage has it once.
+            Reason::LongId
         } else if self.ids.insert(digest(&record.id)) {
             self.intake.read += 1;
             if record.url.as_deref().is_some_and(|url| !is_of_the_web(url)) {
@@ -293,10 +302,24 @@ pub(crate) fn digest(text: &str) -> u128 {
     u128::from_le_bytes(half)
 }
 
+/// A title, cut between two words if it is too long to go with every passage.
+fn short(title: &str) -> &str {
+    let Some((end, next)) = title.char_indices().nth(TITLE_CHARS_MAX) else {
+        return title;
+    };
+    // A word may end just there.
+    let gap = title[..end + next.len_utf8()].rfind(char::is_whitespace);
+    // Some scripts have no gaps.
+    let end = gap.filter(|gap| *gap > end / 2).unwrap_or(end);
+    title[..end].trim_end()
+}
+
 /// Whether a URL can be shown as one: citations become links.
 fn is_of_the_web(url: &str) -> bool {
     let known = url.starts_with("https://") || url.starts_with("http://");
-    known && !url.contains(|c: char| c.is_control() || c.is_whitespace())
+    known
+        && url.len() <= URL_BYTES_MAX
+        && !url.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
 #[cfg(test)]

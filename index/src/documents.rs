@@ -24,6 +24,8 @@ use walk::{Found, Kind, Walk};
 
 /// A larger file is left out, so that no single file fills the memory.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// How text of UTF-16 and UTF-32 begins, which is full of zero bytes.
+const WIDE: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"];
 
 /// Open documents.
 pub(crate) struct Documents {
@@ -80,7 +82,7 @@ fn read(path: &Path, kind: Kind) -> Result<Document, Reason> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Reason::TooLarge);
     }
-    if bytes.contains(&0) {
+    if bytes.contains(&0) && !WIDE.iter().any(|mark| bytes.starts_with(mark)) {
         return Err(Reason::Binary);
     }
     let text = String::from_utf8(bytes).map_err(|_| Reason::NotUtf8)?;

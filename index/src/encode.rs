@@ -15,6 +15,8 @@ pub(crate) struct Encoding<'a> {
     pub(crate) encoder: &'a dyn Encoder,
     /// The index, and those of its rows, that were copied before the first passage that is encoded.
     pub(crate) copied: Option<(&'a PassageIndex, &'a [usize])>,
+    /// Number of the first passage that is encoded, in the corpus.
+    pub(crate) first: usize,
     /// Passages to encode, those of earlier runs included.
     pub(crate) total: usize,
     /// Passages given to the encoder at once. It sorts them by length among themselves.
@@ -98,7 +100,7 @@ impl Encoding<'_> {
             Err(error) => Err(error),
         };
         let vectors = vectors.map_err(|source| BuildError::Encoder {
-            first: writer.rows() - self.base(),
+            first: self.first + writer.rows() - self.base(),
             count: batch.len(),
             source,
         })?;

@@ -83,7 +83,7 @@ pub enum BuildError {
     /// The encoder failed.
     #[error("encoding passages {first}..{end} failed", end = first + count)]
     Encoder {
-        /// Number of the first passage of the batch, from 0.
+        /// Number of the first passage of the batch in the corpus, from 0.
         first: usize,
         /// Passages in the batch.
         count: usize,

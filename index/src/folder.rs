@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -11,6 +12,14 @@ use spechop_store::{Fault, HOT, Inputs, MANIFEST, PassageIndex, is_index_entry};
 
 use crate::error::BuildError;
 use crate::hot::Hot;
+
+/// NFS and FUSE give a name of this kind to a file that somebody has open when it is removed. It goes
+/// when that is closed.
+const STILL_OPEN: [&str; 2] = [".nfs", ".fuse_hidden"];
+/// So many replaced indexes are put aside while somebody has them open.
+const ASIDE_MAX: usize = 9;
+/// Their names are `.NAME.replaced-1` and so on.
+const ASIDE: &str = ".replaced-";
 
 /// The folder of an index: where it goes, and where it grows.
 pub(crate) struct Folder {
@@ -48,6 +57,16 @@ impl Folder {
         Ok(folder)
     }
 
+    /// The folder that an index goes to. A link to a folder stays, as in [`Self::there`].
+    pub(crate) fn at(out: &Path) -> Result<Self, BuildError> {
+        // With a slash at its end, a link is taken for the folder.
+        let named = out.components().as_path();
+        match named.is_symlink() && named.is_dir() {
+            true => Self::new(&fs::canonicalize(named).map_err(BuildError::io("reading", named))?),
+            false => Self::new(out),
+        }
+    }
+
     /// The folder of an index that is there. If there is none, not even a lock is left behind. A link stays, and what
     /// it leads to is replaced: others may know that by its own name.
     pub(crate) fn there(index: &Path) -> Result<Self, BuildError> {
@@ -83,6 +102,18 @@ impl Folder {
             fs::rename(&self.old, &self.out).map_err(BuildError::io("restoring", &self.out))?;
         }
         Ok(Lock { _file: file })
+    }
+
+    /// Whether an earlier run has finished the index in `partial`. Refused if that cannot take its place,
+    /// before anything is encoded.
+    pub(crate) fn is_grown(&self, inputs: &Inputs) -> Result<bool, BuildError> {
+        if is_mount_point(&self.out) {
+            let out = self.out.display();
+            return Err(BuildError::Setting(format!(
+                "{out} is a mount point, which cannot be exchanged: name a folder in it"
+            )));
+        }
+        Ok(finished(&self.partial, inputs)?.is_some())
     }
 
     /// Reads back the index that was finished in `partial`, gives it its hot subset and moves it to
@@ -136,14 +167,16 @@ impl Folder {
             .and_then(|dir| dir.sync_all())
             .map_err(failed("publishing"))?;
         may_be_replaced(replaced)?;
-        remove(replaced)
+        // The new index is in its place, whatever becomes of the old one.
+        let _ = self.clear_away(replaced);
+        Ok(())
     }
 
     /// The same without an exchange. Some file systems refuse that before they look whether there is
     /// anything to exchange.
     fn in_two_steps(&self) -> Result<(), BuildError> {
         let failed = |action| BuildError::io(action, &self.out);
-        remove(&self.old)?;
+        self.clear_away(&self.old)?;
         match fs::rename(&self.out, &self.old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(failed("replacing")(error));
@@ -152,6 +185,24 @@ impl Folder {
             Ok(()) | Err(_) => {}
         }
         fs::rename(&self.partial, &self.out).map_err(failed("publishing"))
+    }
+
+    /// Removes what was replaced. If files of it stay because somebody has them open, it is put aside, and
+    /// removed when the index is replaced again.
+    fn clear_away(&self, replaced: &Path) -> Result<(), BuildError> {
+        let asides = (1..=ASIDE_MAX).map(|n| sibling(&self.out, ".", &format!("{ASIDE}{n}")));
+        let is_free = |aside: &PathBuf| {
+            let removed = may_be_replaced(aside).and_then(|()| remove(aside));
+            removed.is_ok()
+        };
+        // All of them, and not only the first.
+        let free: Vec<PathBuf> = asides.filter(is_free).collect();
+        match (remove(replaced), free.first()) {
+            (Err(_), Some(aside)) => {
+                fs::rename(replaced, aside).map_err(BuildError::io("removing", replaced))
+            }
+            (removed, _) => removed,
+        }
     }
 
     /// Where a copy of a stream is made, beside the index, where there is room.
@@ -220,7 +271,9 @@ fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
     };
     for entry in entries {
         let name = entry.map_err(BuildError::io("reading", dir))?.file_name();
-        let known = name.to_str().filter(|name| is_index_entry(name));
+        let known = name
+            .to_str()
+            .filter(|name| is_index_entry(name) || is_left_over(name));
         if known.is_some_and(|name| name.trim_start_matches('.').starts_with(HOT)) {
             may_be_replaced(&dir.join(&name))?;
         }
@@ -236,6 +289,23 @@ fn may_be_replaced(dir: &Path) -> Result<(), BuildError> {
         }
     }
     Ok(())
+}
+
+/// Whether an entry of an index is what a change has left there: a file that was removed while somebody
+/// had it open, or a hot subset that was put aside for the sake of such a file.
+fn is_left_over(name: &str) -> bool {
+    let hidden = name.strip_prefix('.');
+    let hot = hidden.and_then(|name| name.strip_prefix(HOT));
+    hot.is_some_and(|rest| rest.starts_with(ASIDE))
+        || STILL_OPEN.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether another file system begins at `dir`. Such a folder cannot be renamed.
+fn is_mount_point(dir: &Path) -> bool {
+    match (fs::symlink_metadata(dir), fs::metadata(parent(dir))) {
+        (Ok(inner), Ok(outer)) => inner.dev() != outer.dev(),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
 }
 
 fn parent(path: &Path) -> &Path {
@@ -254,100 +324,4 @@ fn sibling(path: &Path, before: &str, after: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What stands in `out` after it was replaced in two steps.
-    fn replaced(there: bool) -> String {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&dir.path().join("index")).unwrap();
-        let made = [&folder.partial, &folder.out].into_iter();
-        for made in made.take(1 + usize::from(there)) {
-            fs::create_dir(made).unwrap();
-            let name = made.file_name().unwrap().to_str().unwrap();
-            fs::write(made.join("note"), name).unwrap();
-        }
-        folder.in_two_steps().unwrap();
-        assert!(!folder.partial.exists());
-        assert_eq!(folder.old.exists(), there);
-        fs::read_to_string(folder.out.join("note")).unwrap()
-    }
-
-    #[test]
-    fn without_an_exchange_the_first_index_is_published_as_any_other() {
-        assert_eq!(replaced(false), "index.partial");
-        assert_eq!(replaced(true), "index.partial");
-    }
-
-    #[test]
-    fn what_came_while_it_was_built_is_not_lost() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&dir.path().join("index")).unwrap();
-        for made in [&folder.partial, &folder.out] {
-            fs::create_dir(made).unwrap();
-            fs::write(made.join(MANIFEST), "{}").unwrap();
-        }
-        let note = folder.out.join("notes.md");
-        fs::write(&note, "mine").unwrap();
-        let refused = folder.swap().unwrap_err().to_string();
-        assert!(refused.contains("notes.md"), "{refused}");
-        assert_eq!(fs::read_to_string(&note).unwrap(), "mine");
-        fs::remove_file(&note).unwrap();
-        folder.swap().unwrap();
-        assert!(!folder.partial.exists());
-    }
-
-    #[test]
-    fn a_link_stays_and_what_it_leads_to_is_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
-        fs::create_dir(&real).unwrap();
-        fs::write(real.join(MANIFEST), "{}").unwrap();
-        std::os::unix::fs::symlink(&real, &link).unwrap();
-        let real = fs::canonicalize(&real).unwrap();
-        assert_eq!(Folder::there(&link).unwrap().out, real);
-        assert_eq!(Folder::there(&real).unwrap().out, real);
-    }
-
-    #[test]
-    fn a_kill_between_the_two_steps_loses_no_index() {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("index");
-        let old = dir.path().join(".index.old");
-        fs::create_dir(&old).unwrap();
-        fs::write(old.join(MANIFEST), "first").unwrap();
-        let folder = Folder::there(&out).unwrap();
-        drop(folder.lock().unwrap());
-        assert!(!old.exists());
-        // If the second step was taken, the old index is only rubbish.
-        fs::create_dir(&old).unwrap();
-        fs::write(old.join(MANIFEST), "second").unwrap();
-        drop(folder.lock().unwrap());
-        assert_eq!(fs::read_to_string(out.join(MANIFEST)).unwrap(), "first");
-    }
-
-    #[test]
-    fn what_cannot_be_opened_is_not_taken_for_unfinished() {
-        let dir = tempfile::tempdir().unwrap();
-        let inputs = Inputs {
-            corpus_sha256: String::new(),
-            encoder: String::new(),
-            width: 1,
-            text: String::new(),
-            batch_rows: 1,
-            shard_rows: 1,
-            subset: None,
-            extended: false,
-            part: None,
-        };
-        assert!(finished(dir.path(), &inputs).unwrap().is_none());
-        let manifest = dir.path().join(MANIFEST);
-        fs::write(&manifest, "{}").unwrap();
-        assert!(finished(dir.path(), &inputs).unwrap().is_none());
-        fs::remove_file(&manifest).unwrap();
-        // A link that leads to itself opens for nobody, the superuser included.
-        std::os::unix::fs::symlink(&manifest, &manifest).unwrap();
-        let error = finished(dir.path(), &inputs).err().unwrap();
-        assert!(matches!(error, BuildError::Index(_)), "{error}");
-    }
-}
+mod tests;

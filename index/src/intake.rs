@@ -26,7 +26,7 @@ pub struct Intake {
     pub merged: usize,
     /// Texts of more than [`Intake::LONG_WORDS`] words that were left in one piece.
     pub long: usize,
-    /// Passages whose URL was left out, because it is no address of the web.
+    /// Passages whose URL was left out, because it is no address of the web, or longer than any.
     pub without_url: usize,
     /// The other entries, by reason.
     pub left_out: BTreeMap<Reason, LeftOut>,
@@ -37,7 +37,8 @@ pub struct Intake {
 pub struct LeftOut {
     /// How many there are.
     pub count: usize,
-    /// The first thousand of them: the path in the folder, or the place in the file.
+    /// The first thousand of them: the path in the folder, or the place in the file. That of a whole
+    /// folder ends in `/`.
     pub names: Vec<String>,
 }
 
@@ -69,6 +70,8 @@ pub enum Reason {
     Broken,
     /// It has no id.
     NoId,
+    /// It is cut into passages, and its id is too long to go with each of them.
+    LongId,
     /// Its id belongs to an earlier entry, or is in the index already.
     Duplicate,
     /// The file ends in the middle of it.
@@ -150,6 +153,7 @@ impl fmt::Display for Reason {
             Self::BadName => "with a name that is not plain UTF-8",
             Self::Broken => "broken",
             Self::NoId => "without an id",
+            Self::LongId => "with an id of more than 4096 bytes",
             Self::Duplicate => "with an id that is there already",
             Self::Cut => "cut off at the end of the file",
         })

@@ -32,12 +32,12 @@ pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged,
         // Passages of an extended index may have URLs alone, which shows when the subset is chosen.
         hot.check_passages(inputs.extended)?;
     }
-    let folder = Folder::new(out)?;
+    let folder = Folder::at(out)?;
     let _lock = folder.lock()?;
     let index = match finished(&folder.out, &inputs)? {
         Some(index) => index,
         None => {
-            if finished(&folder.partial, &inputs)?.is_none() {
+            if !folder.is_grown(&inputs)? {
                 join(&folder, inputs, &parts)?;
             }
             folder.publish(hot)?

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::site::{Site, Triples, changing, files, texts};
+use crate::site::{Site, Triples, changing, files, ids, line, texts};
 use async_trait::async_trait;
 use spechop_index::{BuildError, Built, Hot, Progress, check};
 use spechop_ports::{Call, Encoded, Encoder, PortError, Retriever, TextKind};
@@ -168,6 +168,24 @@ async fn other_inputs_mean_another_index() {
     assert_eq!(encoded(site.run(&Triples::new("triples")).await), 50);
     check(&site.build.out).unwrap();
     assert!(!site.path("index.partial").exists() && !site.path(".index.old").exists());
+}
+
+#[tokio::test]
+async fn a_link_stays_and_what_it_leads_to_is_built_anew() {
+    let mut site = Site::new();
+    site.run(&Triples::new("triples")).await.unwrap();
+    let real = site.build.out.clone();
+    let link = site.path("link");
+    symlink(&real, &link).unwrap();
+    // A shell writes a slash behind the name of a folder.
+    for (out, id) in [(link.clone(), "a"), (link.join(""), "b")] {
+        site.build.out = out;
+        fs::write(&site.build.corpus, line(id, "Another text.")).unwrap();
+        site.run(&Triples::new("triples")).await.unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), real);
+        assert_eq!(ids(&real), [id]);
+        assert!(!site.path("link.partial").exists());
+    }
 }
 
 #[tokio::test]

@@ -62,11 +62,22 @@ async fn a_merge_that_was_killed_is_resumed() {
     bad[100] ^= 1;
     fs::write(&vectors, bad).unwrap();
     let error = merge(&parts, &site.build.out, None).unwrap_err();
-    assert!(error.to_string().contains("damaged"), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("damaged"), "{error}");
+    assert!(error.contains("part-2 --shard 2/3`"), "{error}");
     assert!(!site.build.out.exists());
     fs::write(&vectors, good).unwrap();
     merge(&parts, &site.build.out, None).unwrap();
     assert_eq!(files(&site.build.out), files(&whole.build.out));
+}
+
+#[tokio::test]
+async fn a_part_that_fails_names_passages_of_the_corpus() {
+    let mut site = Site::new();
+    site.build.part = Some(Part { number: 1, of: 3 });
+    let failing = Triples::failing_after("triples", 0);
+    let error = site.run(&failing).await.unwrap_err().to_string();
+    assert_eq!(error, "encoding passages 32..40 failed");
 }
 
 #[tokio::test]

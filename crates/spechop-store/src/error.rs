@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::layout::HOT;
+use crate::manifest::{Manifest, Part};
 
 /// An index that cannot be opened, read or written. Its text is one sentence that ends with what to
 /// do.
@@ -14,6 +15,8 @@ pub struct IndexError {
     pub dir: PathBuf,
     /// What is wrong with it.
     pub fault: Fault,
+    /// If it is a part of an index, as far as its manifest can be read: it is rebuilt as one.
+    part: Option<Part>,
 }
 
 /// What is wrong with an index.
@@ -108,9 +111,11 @@ pub enum Fault {
 
 impl IndexError {
     pub(crate) fn new(dir: &Path, fault: Fault) -> Self {
+        let manifest = Manifest::read(dir).ok();
         Self {
             dir: dir.to_owned(),
             fault,
+            part: manifest.and_then(|manifest| manifest.inputs.part),
         }
     }
 }
@@ -145,10 +150,17 @@ impl fmt::Display for IndexError {
                             "; rebuild it with `spechop index hot {index} --fraction 0.1`"
                         )
                     }
-                    None => write!(
-                        f,
-                        "; rebuild it with `spechop index build --corpus CORPUS --out {dir}`"
-                    ),
+                    None => {
+                        let shard = match self.part {
+                            Some(Part { number, of }) => format!(" --shard {number}/{of}"),
+                            None => String::new(),
+                        };
+                        write!(
+                            f,
+                            "; rebuild it with `spechop index build --corpus CORPUS \
+                             --out {dir}{shard}`"
+                        )
+                    }
                 }
             }
         }

@@ -165,6 +165,35 @@ fn long_texts_are_cut_if_that_is_wished() {
     assert_eq!(surveyed_as(short, &cutting), surveyed(short));
 }
 
+/// Every piece would have them.
+#[test]
+fn an_id_or_a_url_without_end_is_not_kept_for_each_piece() {
+    let long = "A sentence of six words is here. ".repeat(60);
+    let cutting = Reading {
+        cut_long: true,
+        ..Reading::default()
+    };
+    for (id_bytes, url_bytes, read, with_url) in [
+        (ID_BYTES_MAX, URL_BYTES_MAX, 1, true),
+        (ID_BYTES_MAX, URL_BYTES_MAX + 1, 1, false),
+        (ID_BYTES_MAX + 1, URL_BYTES_MAX, 0, true),
+    ] {
+        let (id, mut url) = ("a".repeat(id_bytes), "https://h/".to_owned());
+        url += &"a".repeat(url_bytes - url.len());
+        let line =
+            |text: &str| format!(r#"{{"id":"{id}","title":"T","text":"{text}","url":"{url}"}}"#);
+        let other = r#"{"id":"b","title":"","text":"x"}"#;
+        let text = format!("{}\n{other}", line(&long));
+        let survey = surveyed_as(text.as_bytes(), &cutting).unwrap();
+        assert_eq!(survey.intake.read, read + 1);
+        assert_eq!(survey.intake.without_url, usize::from(!with_url));
+        let is_told = survey.intake.left_out.contains_key(&Reason::LongId);
+        assert_eq!(is_told, read == 0);
+        // What is no page has its id once.
+        assert_eq!(surveyed(line("x").as_bytes()).unwrap().rows, 1);
+    }
+}
+
 #[test]
 fn a_piece_of_a_long_text_shares_its_id_with_no_entry() {
     let long = "A sentence of six words is here. ".repeat(60);

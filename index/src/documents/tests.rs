@@ -98,6 +98,9 @@ fn what_cannot_be_used_is_counted_and_named() {
         ("Makefile", b"all:"),
         ("binary.txt", b"Te\0xt"),
         ("latin.txt", b"Caf\xe9"),
+        ("wide.txt", b"\xff\xfeT\0e\0x\0t\0"),
+        ("wider.txt", b"\0\0\xfe\xff\0\0\0T"),
+        ("line\nbreak/inner.txt", b"Text."),
         ("empty.txt", b""),
         ("blank.md", b" \n\n"),
         ("markup.html", b"<nav>Home</nav>"),
@@ -130,18 +133,44 @@ fn what_cannot_be_used_is_counted_and_named() {
             (Reason::OtherKind, vec!["Makefile", "a.pdf"]),
             (Reason::NoText, vec!["blank.md", "empty.txt", "markup.html"]),
             (Reason::Binary, vec!["binary.txt"]),
-            (Reason::NotUtf8, vec!["latin.txt"]),
+            (Reason::NotUtf8, vec!["latin.txt", "wide.txt", "wider.txt"]),
             (Reason::TooLarge, vec!["large.txt"]),
             (Reason::Hostile, vec!["hostile.html"]),
             (Reason::Unreadable, vec!["broken.txt"]),
-            (Reason::LinkedFolder, vec!["circle"]),
+            (Reason::LinkedFolder, vec!["circle/"]),
             (Reason::Special, vec!["socket.txt"]),
             (
                 Reason::BadName,
-                vec!["line\u{fffd}break.txt", "odd\u{fffd}.txt"]
+                vec![
+                    "line\u{fffd}break/",
+                    "line\u{fffd}break.txt",
+                    "odd\u{fffd}.txt"
+                ]
             ),
         ]
     );
+}
+
+/// Every passage has the title, so that a title of the length of a file would be held thousands of
+/// times.
+#[test]
+fn a_title_without_end_does_not_fill_the_memory() {
+    let (title, text) = ("word ".repeat(1 << 18), SENTENCE.repeat(4000));
+    let page = format!("<title>{title}</title><p>{text}");
+    let dir = folder(&[("a.html", page.as_bytes())]);
+    let (records, _) = all(dir.path());
+    assert!(records.len() > 100, "{}", records.len());
+    let bytes: usize = records
+        .iter()
+        .map(|record| record.id.len() + record.title.len() + record.text.len())
+        .sum();
+    assert!(bytes < 4 << 20, "{bytes}");
+    // It ends with a word, and a title of ordinary length stays.
+    assert!(records[0].title.ends_with(" word"), "{}", records[0].title);
+    let ordinary = "A title of eight words stays as it is".repeat(5);
+    let page = format!("<title>{ordinary}</title><p>Text.");
+    let dir = folder(&[("a.html", page.as_bytes())]);
+    assert_eq!(all(dir.path()).0[0].title, ordinary);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) enum Found {
         name: String,
         kind: Kind,
     },
-    /// A file that is not even opened.
+    /// A file that is not even opened, or a whole folder, whose name ends in `/`.
     LeftOut { name: String, reason: Reason },
 }
 
@@ -89,16 +89,19 @@ impl Walk {
                 continue;
             }
             let path = level.path.join(&entry);
+            let is_folder = path.symlink_metadata().is_ok_and(|entry| entry.is_dir());
             let Some(name) = plain(&entry).map(|name| format!("{}{name}", level.prefix)) else {
-                let name = format!("{}{}", level.prefix, entry.to_string_lossy());
+                let slash = if is_folder { "/" } else { "" };
+                let name = format!("{}{}{slash}", level.prefix, entry.to_string_lossy());
                 let name = name.replace(char::is_control, "\u{fffd}");
                 let reason = Reason::BadName;
                 return Some(Found::LeftOut { name, reason });
             };
-            if !path.symlink_metadata().is_ok_and(|entry| entry.is_dir()) {
+            if !is_folder {
                 return Some(found(path, Some(&name)));
             }
-            match Level::open(path, format!("{name}/")) {
+            let name = format!("{name}/");
+            match Level::open(path, name.clone()) {
                 Ok(inner) => self.open.push(inner),
                 Err(_) => {
                     let reason = Reason::Unreadable;
@@ -143,6 +146,9 @@ fn found(path: PathBuf, name: Option<&str>) -> Found {
         },
         (Err(_), Some(_)) => Reason::Unreadable,
     };
-    let name = name.unwrap_or_default().to_owned();
+    let mut name = name.unwrap_or_default().to_owned();
+    if reason == Reason::LinkedFolder {
+        name.push('/');
+    }
     Found::LeftOut { name, reason }
 }

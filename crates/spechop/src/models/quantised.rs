@@ -11,11 +11,15 @@ use serde::Serialize;
 use spechop_embed::{EncoderOptions, OnnxEncoder, RECIPE_FILE, Recipe};
 use spechop_eval::write_whole;
 use spechop_ports::{Call, Encoder, TextKind};
-use spechop_server::model_note::{FileNote, ModelNote, compare_at};
+use spechop_server::model_note::{FileNote, ModelNote, NOTE, compare_at};
 use tokio::time::Instant;
 
-use super::digest;
 use super::pull::remove;
+use super::{digest, record};
+
+/// The lowest cosine that is good enough: far below what E5 and its like come to, and far above what a
+/// broken model does.
+pub(crate) const COSINE_MIN: f32 = 0.98;
 
 const MODEL: &str = "model.onnx";
 const TOKENIZER: &str = "tokenizer.json";
@@ -68,11 +72,7 @@ impl Folder {
         compare_at(source)?;
         let name = out.file_name().and_then(|name| name.to_str());
         let name = name.with_context(|| format!("{} is no folder to write", out.display()))?;
-        anyhow::ensure!(
-            !out.exists() || is_ours(out),
-            "{} is there, and this command did not make it: remove it, or name another folder with --out",
-            out.display()
-        );
+        may_be_replaced(out)?;
         Ok(Self {
             source: source.to_owned(),
             name: format!("{}-int8", recipe.name),
@@ -156,8 +156,14 @@ impl Folder {
         })
     }
 
-    /// Puts the new folder into its place, if it was found good.
-    pub(crate) fn publish(&self, compared: &Compared, cosine_min: f32) -> anyhow::Result<()> {
+    /// Puts the new folder into its place, if it was found good. `runtime` is the library that was named
+    /// for that.
+    pub(crate) fn publish(
+        &self,
+        compared: &Compared,
+        cosine_min: f32,
+        runtime: Option<&Path>,
+    ) -> anyhow::Result<()> {
         let lowest = compared.cosine_min;
         anyhow::ensure!(
             lowest >= cosine_min,
@@ -177,9 +183,19 @@ impl Folder {
         };
         let (source, out) = (whole(&self.source), whole(&self.out));
         let words = ["spechop", "models", "quantize", &source, "--out", &out];
-        let command = spechop_eval::command(words.map(str::to_owned));
+        let mut words = Vec::from(words.map(str::to_owned));
+        // Without them the same command might come to no model.
+        if cosine_min != COSINE_MIN {
+            words.push(format!("--cosine-min={cosine_min}"));
+        }
+        if let Some(runtime) = runtime {
+            words.extend(["--runtime".to_owned(), whole(runtime)]);
+        }
+        let command = spechop_eval::command(words);
         let note = ModelNote::new(&self.name, files).made_by(command);
         note.write(&self.partial)?;
+        // Much may have come there while the two were compared.
+        may_be_replaced(&self.out)?;
         remove(&self.out)?;
         fs::rename(&self.partial, &self.out)
             .with_context(|| format!("cannot rename {}", self.partial.display()))
@@ -191,6 +207,22 @@ impl Drop for Folder {
         // Published, never written, or of no use to anybody.
         let _ = fs::remove_dir_all(&self.partial);
     }
+}
+
+/// Refused if something at `out` would be lost.
+fn may_be_replaced(out: &Path) -> anyhow::Result<()> {
+    let shown = out.display();
+    anyhow::ensure!(
+        !out.exists() || is_ours(out),
+        "{shown} is there, and this command did not make it: remove it, or name another folder with --out"
+    );
+    let files = [MODEL, TOKENIZER, RECIPE_FILE, NOTE];
+    if let [stranger, ..] = &record::others(out, |name| files.contains(&name))[..] {
+        anyhow::bail!(
+            "{shown} holds {stranger:?}, which this command did not write and would remove: move it elsewhere first"
+        );
+    }
+    Ok(())
 }
 
 /// Whether this command made a folder, which it may then make again.
@@ -284,11 +316,13 @@ mod tests {
             folder
         };
         for bad in [0.97, f32::NAN] {
-            let error = written().publish(&compared(bad), 0.98).unwrap_err();
+            let bad = compared(bad);
+            let error = written().publish(&bad, COSINE_MIN, None).unwrap_err();
             assert!(error.to_string().contains("is not good enough"), "{error}");
             assert_eq!(listed(), ["e5"], "nothing is left behind");
         }
-        written().publish(&compared(0.99), 0.98).unwrap();
+        let good = compared(0.99);
+        written().publish(&good, COSINE_MIN, None).unwrap();
         assert_eq!(listed(), ["e5", "e5-int8"]);
         assert!(compare_at(&out).unwrap());
 
@@ -297,11 +331,28 @@ mod tests {
         let damage = compare_at(&out).unwrap_err().to_string();
         assert!(damage.contains("`spechop models quantize '/"), "{damage}");
         assert!(damage.contains("my models/e5' --out '/"), "{damage}");
-        written().publish(&compared(0.99), 0.98).unwrap();
+        let is_all = damage.contains("e5-int8'") && !damage.contains("--cosine-min");
+        assert!(is_all, "{damage}");
+        let runtime = Path::new("/lib/onnx.so");
+        written().publish(&good, 0.9, Some(runtime)).unwrap();
         assert!(compare_at(&out).unwrap());
+        let made_by = ModelNote::read(&out).unwrap().unwrap().made_by.unwrap();
+        let flags = " --cosine-min=0.9 --runtime /lib/onnx.so";
+        assert!(made_by.ends_with(flags), "{made_by}");
+
+        // What somebody has put into it is not lost, even if that came while it was made.
+        let (late, mine) = (written(), out.join("card.md"));
+        fs::write(&mine, "mine").unwrap();
+        let early = Folder::new(&source, &out).err().unwrap();
+        let late = late.publish(&good, COSINE_MIN, None).unwrap_err();
+        for error in [early, late].map(|error| error.to_string()) {
+            assert!(error.contains("e5-int8 holds \"card.md\""), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+        fs::remove_file(&mine).unwrap();
 
         // Anything else in its place is left alone.
-        fs::remove_file(out.join(spechop_server::model_note::NOTE)).unwrap();
+        fs::remove_file(out.join(NOTE)).unwrap();
         let error = Folder::new(&source, &out).err().unwrap().to_string();
         assert!(error.contains("this command did not make it"), "{error}");
     }

@@ -114,6 +114,11 @@ pub(crate) fn strangers(dir: &Path, model: &Model) -> Vec<String> {
         let was_noted = note.as_ref().is_some_and(|note| note.file(name).is_some());
         is_of_model || was_noted || [NOTE, ENCODER_FILE].contains(&name)
     };
+    others(dir, is_ours)
+}
+
+/// What lies in `dir` and is not ours.
+pub(crate) fn others(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !is_ours(name)).collect()

@@ -192,7 +192,10 @@ pub(super) fn complain(intake: &Intake) {
     }
     if intake.without_url > 0 {
         let count = intake.without_url;
-        say!("{count} URLs were left out: they do not begin with http:// or https://");
+        say!(
+            "{count} URLs were left out: they do not begin with http:// or https://, or are no \
+             addresses behind that"
+        );
     }
     if intake.long > 0 {
         let (count, words) = (intake.long, Intake::LONG_WORDS);

@@ -10,7 +10,7 @@ use spechop_embed::EncoderOptions;
 use spechop_index::{Reading, sample};
 
 use crate::commands::runtime;
-use crate::models::quantised::{Compared, Folder, SENTENCES};
+use crate::models::quantised::{COSINE_MIN, Compared, Folder, SENTENCES};
 use crate::output::stdout;
 
 /// The arguments of `spechop models quantize`.
@@ -41,9 +41,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Far below what E5 and its like come to, and far above what a broken model does.
-const COSINE_MIN: f32 = 0.98;
-
 const HELP: &str = "\
 The weights of large matrix products get eight bits, and activations are quantised while the model
 runs. The folder is half as large. How much faster it is depends on the processor: those with integer
@@ -63,7 +60,7 @@ The default encoder, e5-small-v2-int8, is made the same way by `spechop models p
 /// Runs the command; models are looked for under `data_dir`.
 pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     let models = data_dir.join("models");
-    let library = args.runtime;
+    let library = args.runtime.clone();
     let library = library.unwrap_or_else(|| models.join("onnxruntime/libonnxruntime.so"));
     anyhow::ensure!(
         library.exists(),
@@ -83,7 +80,7 @@ pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     let folder = Folder::new(&source, &out)?;
     let made = folder.make()?;
     let compared = runtime()?.block_on(folder.compare(&options, &texts))?;
-    folder.publish(&compared, args.cosine_min)?;
+    folder.publish(&compared, args.cosine_min, args.runtime.as_deref())?;
     let summary = Summary {
         model: folder.name(),
         folder: &out,
