@@ -127,7 +127,7 @@ bench: models ## run the benchmarks
 	@cargo bench --locked --workspace
 
 prove: setup ## compare a million random schedules of the window with the standard agent
-	@cargo run --locked --release -q -p spechop-window --example prove -- $(SCHEDULES) $(SEED)
+	@cargo run --locked --release -q -p spechop-window --example prove -- $(if $(SEED),$(or $(SCHEDULES),1000000) $(SEED),$(SCHEDULES))
 
 bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*
 	@python3 eval/bench/bound.py --spechop $(RELEASE) --out eval/runs/hop-structure-simulated

@@ -27,10 +27,21 @@ if [ -z "$binary" ]; then
   unset SOURCE_DATE_EPOCH GGML_AVX512 GGML_AVX512_VBMI GGML_AVX512_VNNI
   # No path of this machine stays in the program. A folder of its own, since these flags compile everything anew.
   target=${CARGO_TARGET_DIR:-target}/release-build
-  # A path may hold a blank, so flags are set apart by what cargo takes for that.
-  CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$PWD=."$'\x1f'"--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
+  home=${CARGO_HOME:-$HOME/.cargo}
+  # C++ names its sources, too. Nothing but blanks sets these flags apart, so a path with a blank stays as it is.
+  mapped=
+  for path in "$PWD=." "$home=cargo"; do
+    [[ $path == *[[:space:]]* ]] || mapped+=" -ffile-prefix-map=$path"
+  done
+  # A path may hold a blank, so cargo's flags are set apart by what it takes for that.
+  CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$PWD=."$'\x1f'"--remap-path-prefix=$home=cargo" \
+    CFLAGS="${CFLAGS:-}$mapped" CXXFLAGS="${CXXFLAGS:-}$mapped" \
     CARGO_TARGET_DIR=$target cargo build --release --locked -p spechop
   binary=$target/release/spechop
+  if grep -qaF "$home/" "$binary"; then
+    echo "release.sh: the program names files in $home: if $target is older than this script, remove it" >&2
+    exit 1
+  fi
 fi
 
 version=$("$binary" --version | cut -d ' ' -f 2)
@@ -55,7 +66,7 @@ newest() {
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
-mkdir "$folder/$name"
+install -d -m 755 "$folder/$name"
 install -m 755 "$binary" "$folder/$name/spechop"
 install -m 644 LICENSE README.md CHANGELOG.md deploy/spechop.example.toml deploy/systemd/spechop.service "$folder/$name/"
 install -m 644 deploy/systemd/spechop.sysusers "$folder/$name/"

@@ -219,15 +219,23 @@ if [ ${#build[@]} -eq 0 ]; then
   install "${packages[@]}"
   exit
 fi
-# What runs behind a script does not hear Ctrl-C, and would outlive it.
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-trap 'exit 130' INT TERM
+
+# behind COMMAND…: in the background, with a process group of its own for it and all that it starts.
+behind() {
+  set -m
+  "$@" </dev/null &
+  set +m
+}
+
+# What runs behind a script does not hear Ctrl-C, and would outlive it: cargo's compilers, too.
+trap 'for group in $(jobs -p); do kill -- "-$group"; done 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM HUP
 if [ ${#first[@]} -gt 0 ]; then
   # What cargo cannot fetch here, the build asks for once more, and says why it cannot.
-  cargo fetch --locked --quiet --target "$(uname -m)-unknown-linux-gnu" 2>/dev/null &
+  behind cargo fetch --locked --quiet --target "$(uname -m)-unknown-linux-gnu" 2>/dev/null
   install "${first[@]}"
   wait
 fi
-"${build[@]}" &
+behind "${build[@]}"
 install "${packages[@]:${#first[@]}}"
 wait $!

@@ -23,21 +23,23 @@ if ! cmp -s deploy/requirements-test.txt "$venv/requirements-test.txt"; then
   cp deploy/requirements-test.txt "$venv/requirements-test.txt"
 fi
 
-# First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium
-# is Debian's own (/usr/bin/chromium): nothing of npm brings a browser.
-wanted=()
-command -v node >/dev/null && command -v npm >/dev/null || wanted+=(nodejs npm)
-# It draws no letter without a font.
-[ -x /usr/bin/chromium ] || wanted+=(chromium fonts-dejavu-core)
-if [ ${#wanted[@]} -gt 0 ]; then
+# from_debian PACKAGE…: installs them for the page's tests, or says that those are left out.
+from_debian() {
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    echo "installing ${wanted[*]} from Debian" >&2
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } ||
-      echo "${wanted[*]} cannot be installed: the page's tests that need them are left out" >&2
+    echo "installing $* from Debian" >&2
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } ||
+      echo "$* cannot be installed: the page's tests that need them are left out" >&2
   else
-    echo "missing for the page's tests, which are left out: ${wanted[*]} (install these Debian packages)" >&2
+    echo "missing for the page's tests, which are left out: $* (install these Debian packages)" >&2
   fi
-fi
+}
+
+# First of all, since npm fetches some of what follows. The page is plain JavaScript, so its tests need Node. Chromium
+# is Debian's own (/usr/bin/chromium): nothing of npm brings a browser. Ubuntu has no such package, and apt-get installs
+# all that it is asked for or nothing: so Node does not wait for it.
+command -v node >/dev/null && command -v npm >/dev/null || from_debian nodejs npm
+# It draws no letter without a font.
+[ -x "${SETUP_ROOT:-}/usr/bin/chromium" ] || from_debian chromium fonts-dejavu-core
 
 if [ ! -x "$data/bin/grpcurl-$grpcurl" ]; then
   if ! command -v go >/dev/null; then

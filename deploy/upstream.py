@@ -18,6 +18,8 @@ import urllib.request
 SHARE = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share")
 DATA = pathlib.Path(os.environ.get("SPECHOP_DATA_DIR") or SHARE / "spechop")
 START_S = 120
+# What is asked is on this machine, whatever the environment says of proxies. Whoever imports this asks so, too.
+urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
 
 
 # Bound, and not listening: nobody who asks for any free port is given one of these.

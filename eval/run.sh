@@ -62,6 +62,7 @@ LIVE=40
 . eval/run/common.sh
 . eval/run/embedded.sh
 . eval/run/web.sh
+end_together
 
 prepare() {
   mkdir -p "$SPECHOP_DATA_DIR/eval"
@@ -82,7 +83,7 @@ gold_planner() {
   done
   python3 eval/ablation/gold_planner.py --port "${GOLD_PORT:-0}" "${files[@]}" >"$log" &
   pid=$!
-  trap "kill $pid 2>/dev/null || true" EXIT
+  SAID[$pid]=$log
   until grep -q http "$log"; do
     kill -0 $pid || return 1
     sleep 0.2
@@ -97,7 +98,7 @@ record() { # NAME SET COUNT ARGUMENTS…
   shift 3
   echo "== record $name" >&2
   questions "$set" "$count"
-  "$SPECHOP" eval record "${QUESTIONS[@]}" --inject 0 --inject $WEB --out "$OUT/$name/bundle" "$@"
+  awaited "$SPECHOP" eval record "${QUESTIONS[@]}" --inject 0 --inject $WEB --out "$OUT/$name/bundle" "$@"
 }
 
 record_gold() {
@@ -187,13 +188,20 @@ replay() {
   for set in "${SETS[@]}"; do
     echo "== replay $set-gold" >&2
     questions "$set" 100
-    asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
-      "${QUESTIONS[@]}" --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150" &
+    {
+      end_together
+      asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
+        "${QUESTIONS[@]}" --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150"
+    } &
     jobs+=($!)
+    SAID[$!]=/dev/null
   done
   # Nothing computes: one does not disturb the other.
   local job result=0
-  for job in "${jobs[@]}"; do wait "$job" || result=$?; done
+  for job in "${jobs[@]}"; do
+    wait "$job" || result=$?
+    unset "SAID[$job]"
+  done
   return $result
 }
 
@@ -221,7 +229,7 @@ full() { # SET RUN
   started serve --set "index.dir=$hot" --set "speculator.hot_dir=$hot" --set question.passages=2 \
     --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none --listen 127.0.0.1:0
   questions "$1" $LIVE
-  "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant $FULL \
+  awaited "$SPECHOP" eval live --addr "$ADDRESS" --target-off "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant $FULL \
     --of "$OUT/$1-own/bundle" --out "$OUT/$1-own/$2" || result=$?
   ended $PID || result=1
   return $result

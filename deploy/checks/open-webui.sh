@@ -19,6 +19,10 @@ if [ "$(cat "$venv/version" 2>/dev/null)" != $version ] || ! "$venv/bin/python" 
   echo $version >"$venv/version"
 fi
 
+# What is asked is on this machine, whatever the environment says of proxies.
+no_proxy=127.0.0.1,localhost,${no_proxy:-${NO_PROXY:-}}
+export no_proxy NO_PROXY=$no_proxy
+
 log=$work/spechop.log
 serve "$log"
 ready "$log" "${started[0]}"

@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -30,7 +31,8 @@ class Release(unittest.TestCase):
         # What tests build has debug symbols, which take long to pack.
         small = cls.folder / "stripped"
         run("strip", "--strip-all", "-o", small, spechop())
-        cls.said = run(DEPLOY / "release.sh", cls.folder, small)
+        # Some people's new files are theirs alone.
+        cls.said = run(DEPLOY / "release.sh", cls.folder, small, umask=0o077)
         (cls.archive,) = cls.folder.glob("*.tar.gz")
         (bill,) = cls.folder.glob("*.cdx.json")
         cls.bill = bill.read_text(encoding="utf-8")
@@ -46,6 +48,11 @@ class Release(unittest.TestCase):
             ["CHANGELOG.md", "LICENSE", "README.md", "spechop", "spechop.example.toml", "spechop.service", "spechop.sysusers"],
         )
         self.assertRegex(self.said, r"glibc 2\.\d+ or later")
+
+    def test_everybody_may_read_what_is_unpacked(self):
+        with tarfile.open(self.archive) as archive:
+            modes = {member.name.partition("/")[2]: member.mode for member in archive}
+        self.assertEqual((modes[""], modes["spechop"], modes["LICENSE"]), (0o755, 0o755, 0o644))
 
     def test_the_bill_has_the_form_of_cyclonedx(self):
         validator = JsonStrictValidator(SchemaVersion.V1_6)

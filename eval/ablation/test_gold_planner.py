@@ -97,7 +97,9 @@ class GoldPlanner(unittest.TestCase):
         self.assertGreater(compared, 20)
 
     def test_chains(self):
-        path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "chain.jsonl"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "chain.jsonl"
         path.write_text(json.dumps(CHAIN))
         planner = gold_planner.GoldPlanner([path])
         question = CHAIN["question"]

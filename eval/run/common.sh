@@ -41,8 +41,28 @@ in_full_precision() { # SET CORPUS NAME
   indexed "$1" "$2" "$3-f32" "$3-f32-hot" --model "$MODELS/$F32"
 }
 
-# What was started has said this, by PID.
+# What runs beside this shell, by PID: the file with what it has said.
 declare -A SAID=()
+
+# Whatever ends this shell also ends what runs beside it. A server does not mind a closed terminal by itself. A subshell has
+# traps of its own.
+end_together() {
+  SAID=()
+  trap 'kill "${!SAID[@]}" 2>/dev/null && wait; :' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+}
+
+# Runs a command that takes long. A shell that waits for it so hears signals meanwhile.
+awaited() { # COMMAND…
+  local pid result=0
+  "$@" &
+  pid=$!
+  SAID[$pid]=/dev/null
+  wait $pid || result=$?
+  unset "SAID[$pid]"
+  return $result
+}
 
 # Starts something that prints `ready on ADDRESS`, waits for that, and sets ADDRESS and PID.
 ready() { # COMMAND…
@@ -66,11 +86,12 @@ started() { ready "$SPECHOP" "$@"; } # ARGUMENTS…
 
 # Ends it. Fails with what it said if it failed: only a replay itself knows that it was asked for what is not recorded.
 ended() { # PID
-  local result=0
+  local result=0 said=${SAID[$1]}
   kill "$1" 2>/dev/null || true
   wait "$1" || result=$?
+  unset "SAID[$1]"
   case $result in 0 | 143) return ;; esac
-  cat "${SAID[$1]}" >&2
+  cat "$said" >&2
   return $result
 }
 
@@ -81,7 +102,7 @@ asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
   shift
   started "${server[@]}" --listen 127.0.0.1:0 || return 1
   local pid=$PID
-  "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
+  awaited "$SPECHOP" eval live --addr "$ADDRESS" "$@" || result=$?
   ended $pid || result=1
   return $result
 }
@@ -90,7 +111,7 @@ asked() { # SERVER-ARGUMENTS… -- LIVE-ARGUMENTS…
 in_qdrant() { # INDEX
   STORED=$(mktemp -d)
   ready python3 deploy/upstream.py "$STORED" || return 1
-  "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID || true; return 1; }
+  awaited "$SPECHOP" index push "$INDEXES/$1" --url "$ADDRESS" >/dev/null || { ended $PID || true; return 1; }
 }
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }

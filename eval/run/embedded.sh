@@ -69,10 +69,10 @@ choice() {
       --set target.injected_latency.mean_ms=4150 --set target.injected_latency.sigma_ms=1680 \
       --set target.injected_latency.seed=1 "${free[@]}" --listen 127.0.0.1:0
     questions "$set" 60 "$folder/ids.json"
-    "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant k=auto \
+    awaited "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant k=auto \
       --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
     questions "$set" 120
-    "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
+    awaited "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$name" || result=$?
@@ -226,7 +226,7 @@ retrieved() { # SET NAME ARGUMENTS…
   echo "== retrieval $name" >&2
   in_qdrant "$name-f32"
   qdrant=$PID hot=$INDEXES/$name-f32-hot
-  "$SPECHOP" eval retrieval --dataset "$set" --model "$MODELS/$F32" --index "$INDEXES/$name-f32" \
+  awaited "$SPECHOP" eval retrieval --dataset "$set" --model "$MODELS/$F32" --index "$INDEXES/$name-f32" \
     --look-ups "$SPECHOP_DATA_DIR/eval/$set-look-ups.jsonl" \
     --hot "hot 5 %=$hot-0.05" --hot "hot 10 %=$hot-0.10" --hot "hot 25 %=$hot-0.25" \
     --other "encoder in eight bits=$INDEXES/$name-int8" --other-model "$MODELS/$F32-int8" \

@@ -183,6 +183,8 @@ def joined(answer: str) -> str:
 
 
 def _runs_on(span: str) -> bool:
+    if "\n" in span.strip():
+        return True
     for stop in re.finditer(r"[.;!?] ", span):
         before = span[: stop.start()]
         word = before.rsplit(" ", 1)[-1]

@@ -3,14 +3,24 @@
 import socket
 import threading
 import time
+import unittest
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import Any, TypeVar
 
 import grpc
 
 from spechop.v1 import spechop_pb2 as wire
+
+Entered = TypeVar("Entered")
+
+
+def entered(test: unittest.TestCase, context: AbstractContextManager[Entered]) -> Entered:
+    """Enters it until the test is over. Python 3.10 has no `enterContext`."""
+    stack = ExitStack()
+    test.addCleanup(stack.close)
+    return stack.enter_context(context)
 
 
 class Line:

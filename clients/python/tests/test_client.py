@@ -13,7 +13,7 @@ import threading
 import unittest
 
 import grpc
-from stand_ins import Line
+from stand_ins import Line, entered
 
 import spechop
 from spechop import AsyncSpecHop, SpecHop, SpecHopError
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 class Threads(unittest.TestCase):
     def setUp(self) -> None:
-        self.client = self.enterContext(SpecHop(ADDRESS))
+        self.client = entered(self, SpecHop(ADDRESS))
 
     def test_asks(self) -> None:
         answer = self.client.ask(QUESTION, k=3)

@@ -4,13 +4,15 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Notes its arguments in a line of `NOTES`. Servers are ready at once, and end with `ENDS` when they are told to.
+/// Notes its arguments in a line of `NOTES`. Servers are ready at once, do not mind a closed terminal, and end with
+/// `ENDS` when they are told to. With `HANGS`, who asks them says so and gets no answer.
 const SPECHOP: &str = r#"#!/bin/bash
 # Two may run side by side, so a line is written at once.
 printf -v line '%q ' "$@"; printf '%s\n' "$line" >>"$NOTES"
@@ -18,8 +20,13 @@ case "$1 ${2:-}" in
   "data-dir ") echo "$HOME" ;;
   "serve "* | "eval web" | "eval replay")
     trap 'echo "this server is not content" >&2; exit ${ENDS:-0}' TERM
+    trap '' HUP
+    echo $$ >>"$HOME/pids"
     echo "ready on 127.0.0.1:9"
-    while :; do sleep 0.02; done ;;
+    # Whatever fails, it does not outlive the test.
+    while [ -d "$HOME" ]; do sleep 0.02; done ;;
+  "eval live")
+    [ -z "${HANGS:-}" ] || { echo $$ >>"$HOME/pids"; echo asked >&2; exec sleep 60; } ;;
 esac
 "#;
 
@@ -63,6 +70,12 @@ impl Place {
 
     /// Whether these parts succeed, and what is said meanwhile.
     fn run(&self, parts: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+        let output = self.command(parts, variables).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), said)
+    }
+
+    fn command(&self, parts: &[&str], variables: &[(&str, &str)]) -> Command {
         let home = self.0.path();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut command = Command::new(root.join("eval/run.sh"));
@@ -77,9 +90,7 @@ impl Place {
             .envs(variables.iter().copied())
             .arg(home.join("data"))
             .args(parts);
-        let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        (output.status.success(), said)
+        command
     }
 
     /// What the program was called with, a line for each call, as a shell reads it.
@@ -152,6 +163,29 @@ fn a_server_that_fails_fails_the_run() {
     );
     let (success, said) = place.run(&["replay"], &[]);
     assert!(success && !said.contains("not content"), "{said}");
+}
+
+/// The script alone is told to end, or that its terminal is closed, while a server is asked.
+#[test]
+fn nothing_that_was_started_outlives_the_script() {
+    for (part, signal) in [("live", "TERM"), ("live", "HUP"), ("replay", "TERM")] {
+        let place = Place::new();
+        let mut command = place.command(&[part], &[("ONLY", "2wiki"), ("HANGS", "1")]);
+        let mut script = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(script.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "asked"), "{part}");
+        let kill = format!("kill -{signal} {}", script.id());
+        let sent = Command::new("bash").args(["-c", &kill]).status().unwrap();
+        assert!(sent.success(), "{kill}");
+        let ended = script.wait().unwrap();
+        assert_eq!(ended.code(), Some(143), "{part}, {signal}");
+        let pids = fs::read_to_string(place.0.path().join("pids")).unwrap();
+        assert_eq!(pids.lines().count(), 2, "a server and who asks it: {pids}");
+        for pid in pids.lines() {
+            let is_there = Path::new("/proc").join(pid).exists();
+            assert!(!is_there, "{part}, {signal}: {pid} is there");
+        }
+    }
 }
 
 #[test]

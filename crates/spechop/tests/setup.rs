@@ -175,10 +175,13 @@ fn a_build_begins_as_soon_as_it_can() {
     assert_eq!(lines[1..], ["--no-install-recommends maven", "building it"]);
     let failed = run(&bare("exit 7"));
     assert_eq!(failed.status.code(), Some(7), "{failed:?}");
-    // A package that cannot be installed ends the build.
-    let no_maven = bare("exec sleep 20").command("apt-get", "[[ $* != *maven ]]");
+    // A package that cannot be installed ends the build, with the compilers that it has started. They keep the
+    // output open, so the script is over when they are.
+    let compiles = r#"(sleep 1; echo compiled >> "$NOTES") & wait"#;
+    let no_maven = bare(compiles).command("apt-get", "[[ $* != *maven ]]");
     let output = run(&no_maven);
     assert!(!output.status.success(), "{output:?}");
+    assert_eq!(no_maven.installed(), "");
     // Nothing that was begun meanwhile outlives a script that has failed.
     let fetches = r#"
         [ "$1" != fetch ] || { sleep 1; echo fetched >> "$NOTES"; }

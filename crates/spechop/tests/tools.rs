@@ -99,6 +99,28 @@ fn tools_of_an_earlier_version_count_as_none() {
     assert!(own.path("data/bin/qdrant").exists());
 }
 
+/// Ubuntu has no package of Chromium, and apt-get installs all that it is asked for or nothing.
+#[test]
+fn node_does_not_wait_for_a_browser() {
+    let apt_get = "[[ $* != *chromium* ]] || exit 100; echo \"$*\" >> \"$NOTES\"";
+    let machine = Machine::new()
+        .command("apt-get", apt_get)
+        .command("python3", "")
+        .variable("SPECHOP_DATA_DIR", "data")
+        .program("data/venv/bin/python", "")
+        .program("data/bin/nginx", "")
+        .file("data/searxng/installed", b"");
+    let output = machine.script("test-tools.sh", &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        machine.installed(),
+        "update -qq\ninstall -y -qq --no-install-recommends nodejs npm\nupdate -qq\n"
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = said.contains("\nchromium fonts-dejavu-core cannot be installed: the page's tests");
+    assert!(told && !said.contains("npm cannot"), "{said}");
+}
+
 #[test]
 fn helm_on_the_path_does_without_go() {
     let machine = || {

@@ -114,14 +114,20 @@ def sendable(what: str, value: str | None) -> str | None:
     return value
 
 
-def is_lost(error: Any, failed: SpecHopError, *, is_asking: bool) -> bool:
+# What a proxy between makes of a server that it has lost in the middle of an answer: nginx resets the stream.
+BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+
+
+def is_lost(error: Any, failed: SpecHopError, *, is_asking: bool, heard: bool) -> bool:
     """Whether the question may continue although the call for its events has failed.
 
-    Who comes back may be told to come later. If the call that asks is told so, there is no question yet.
+    Who comes back may be told to come later. If the call that asks is told so, there is no question yet. A question
+    that the server has named ends with an error that says so; any other failure of that kind is of the connection.
     """
     is_over = any(name == "spechop-ended" for name, _ in error.trailing_metadata() or ())
     is_early = failed.code is grpc.StatusCode.RESOURCE_EXHAUSTED and failed.retry_after is not None and not is_asking
-    return not is_over and (failed.code is grpc.StatusCode.UNAVAILABLE or is_early)
+    is_broken = failed.code is grpc.StatusCode.UNAVAILABLE or (heard and failed.code in BROKEN)
+    return not is_over and (is_broken or is_early)
 
 
 def question_id_of(metadata: Iterable[Any]) -> str:

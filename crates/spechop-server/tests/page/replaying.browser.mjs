@@ -101,7 +101,7 @@ test('of two runs the rest of the longer is stepped through, too', async () => {
   assert.ok(end > 12_300, `${end}`);
   const times = [end];
   for (let n = 0; n < 60 && times.at(-1) > 7_900; n++) times.push(await step('ArrowLeft'));
-  assert.ok(times.filter((at) => at > 8_000).length > 3, `${times}`);
+  assert.ok(times.some((at) => at > 8_000 && at < 12_000), `${times}`);
   assert.ok(times.at(-1) < 7_950, `${times}`);
   assert.ok((await step('ArrowRight')) > times.at(-1));
   quiet(tab);

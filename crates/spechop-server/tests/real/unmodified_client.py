@@ -14,7 +14,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 QUESTION = "What comes of it?"
 
-channel = grpc.insecure_channel(sys.argv[1])
+# gRPC asks the proxy of the environment even for this machine.
+channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.enable_http_proxy", 0)])
 database = ProtoReflectionDescriptorDatabase(channel)
 pool = descriptor_pool.DescriptorPool(database)
 

@@ -18,7 +18,11 @@ fn what_is_killed_and_hangs_changes_no_answer() {
         // The whole machine may be busy with other tests, and this build is not a release: how soon things
         // happen is measured by the long form. Here they must happen at all.
         .args("--ready-max 100 --recovered-max 100 --late-max 30".split(' '))
-        .env("SPECHOP_DATA_DIR", assets::data_dir());
+        .env("SPECHOP_DATA_DIR", assets::data_dir())
+        // Everything is on this machine: no proxy is asked. Nobody listens on port 9.
+        .env("http_proxy", "http://127.0.0.1:9")
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY");
     let done = drill.output().unwrap();
     let out = String::from_utf8_lossy(&done.stdout);
     let errors = String::from_utf8_lossy(&done.stderr);
