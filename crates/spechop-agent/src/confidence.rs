@@ -66,15 +66,18 @@ const OF_FORM: Weights<2> = Weights {
 /// Less than this is not told apart: the logarithm of nothing has no end.
 const LEAST: f64 = 1e-3;
 
-/// `segments`: how sure the planner was of each step, the answer last; `None` of one that it could not write,
-/// so that the question itself was looked up. `readings`: how likely each hop's best reading was, and whether
-/// it was taken.
+/// `segments`: how sure the planner was of each step, the answer last. `readings`: how likely each hop's best reading
+/// was, and whether it was taken. `None` if a step or a reading that was taken is somebody's who does not say: a
+/// fallback may have stepped in for one of them.
 fn signs(segments: &[Option<Chance>], readings: &[(Option<Chance>, bool)]) -> Option<Signs> {
     let ln = |chance: Option<Chance>| chance.map_or(LEAST, Chance::share).max(LEAST).ln();
     let lowest = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, f64::min);
-    let tells = segments.iter().any(Option::is_some);
-    let reads = readings.iter().any(|(sure, _)| sure.is_some());
-    if !tells || readings.is_empty() || !reads {
+    let tells = segments.iter().all(Option::is_some);
+    let reads = readings
+        .iter()
+        .all(|(sure, found)| sure.is_some() || !found);
+    let any_reads = readings.iter().any(|(sure, _)| sure.is_some());
+    if !tells || !reads || !any_reads {
         return None;
     }
     let hops = readings.len() as f64;
@@ -308,8 +311,11 @@ mod tests {
         assert_eq!(signs(&[None, None], &[(sure, true)]), None);
         assert_eq!(signs(&[sure, sure], &[(None, true)]), None);
         assert_eq!(signs(&[sure], &[]), None);
-        // A step that the planner could not write is a doubt of its own.
-        let doubted = signs(&[None, sure], &[(sure, true)]).expect("signs");
-        assert!((doubted[2] - LEAST.ln()).abs() < 1e-12);
+        // A fallback stepped in for one of them.
+        assert_eq!(signs(&[sure, None, sure], &[(sure, true)]), None);
+        assert_eq!(signs(&[sure, sure], &[(sure, true), (None, true)]), None);
+        // Nothing to read is a doubt of its own.
+        let doubted = signs(&[sure, sure], &[(sure, true), (None, false)]).expect("signs");
+        assert!((doubted[3] - LEAST.ln()).abs() < 1e-12);
     }
 }

@@ -130,7 +130,11 @@ impl Planner for StepPlanner {
             step => step?,
         };
         Ok(Planned {
-            certainty: page.certainty.filter(|_| step.is_some()),
+            // Of a step that it could not write it is not sure at all.
+            certainty: match &step {
+                Some(_) => page.certainty,
+                None => Some(Chance::NONE),
+            },
             step: step.unwrap_or_else(|| fallback(&request)),
             tokens: page.tokens,
         })

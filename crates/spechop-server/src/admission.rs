@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
-    Agent, AgentError, Bill, Policy, Ports, Report, Settings, TraceEvent, TraceKind, Width,
+    Agent, AgentError, Bill, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind, Width,
 };
 use spechop_config::SpeculatorKind;
 use spechop_ports::Life;
@@ -295,8 +295,11 @@ impl Admitted {
             }
             occupancy.hear(&event);
             *is_handed_over |= matches!(event.kind, TraceKind::HandedOver { .. });
-            if let TraceKind::Committed { hop, .. } = &event.kind {
+            if let TraceKind::Committed { hop, usage, .. } = &mut event.kind {
                 state.toolbox.committed(settings, hop);
+                if let Some(rewriting) = rewriting {
+                    rewriting.charge(usage);
+                }
             }
             trace(event);
         };
@@ -313,8 +316,9 @@ impl Admitted {
         if report.plans == 1 && report.handed_over.is_none() {
             state.audits.offer(&self.asked.question, settings, &report);
             // What was done before the question began says nothing about how to answer it. A second answer
-            // that was given up has made calls for none of these hops.
-            let counts = self.asked.free.k && !self.is_handed_over;
+            // that was given up has made calls for none of these hops, nor has a look-up that was cut short.
+            let is_whole = !self.is_handed_over && report.stopped != Stopped::Budget;
+            let counts = self.asked.free.k && is_whole;
             let (tunings, of) = (&state.tunings, tuning.clone());
             tunings.record(of, settings.width, counts, &report);
         }
@@ -491,6 +495,9 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        self.ended(Outcome::Cancelled);
+        self.ended(match std::thread::panicking() {
+            true => Outcome::Failed,
+            false => Outcome::Cancelled,
+        });
     }
 }

@@ -5,8 +5,8 @@
 //!             └ not drawn, or not comparable       └ somebody needs the place: given up
 //! ```
 //!
-//! An audit guesses nothing, remembers nothing, teaches nothing, and takes no kept result. Nobody waits for
-//! it, and no tenant pays for it: what it costs is counted apart.
+//! An audit guesses nothing, remembers nothing, teaches nothing, and takes no kept result; what it finds in the
+//! web is kept like what a fresh question finds. Nobody waits for it, and no tenant pays for it: what it costs is counted apart.
 
 mod compare;
 mod counts;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use spechop_agent::{Agent, AgentError, Bill, Ports, Report, Settings, Stopped, Width};
 use spechop_config::{Audit, SpeculatorKind};
 use spechop_ports::{PortError, Wishes};
-use spechop_types::{Budget, Question, with_causes};
+use spechop_types::{Budget, Question, Refusal, with_causes};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -191,9 +191,12 @@ impl Audits {
                 Ok(told.compare(&Told::of(&report)))
             }
             Some(Err(AgentError::Stage {
-                source: PortError::NotSpeculated { .. },
+                source: PortError::NotSpeculated { why, .. },
                 ..
-            })) => Err(NotDone::Load),
+            })) => Err(match why {
+                Refusal::Denied => NotDone::Denied,
+                _ => NotDone::Load,
+            }),
             // Few begin in an hour, and nobody else hears of it.
             Some(Err(error)) => {
                 tracing::warn!(reason = with_causes(&error), "an audit failed");

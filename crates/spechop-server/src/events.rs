@@ -154,15 +154,6 @@ impl Drop for Events {
     }
 }
 
-/// Whatever ends the task: readers hear an end.
-struct Ends(Arc<Question>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.log.failed(Arc::new(AskError::Lost));
-    }
-}
-
 /// Answers a question and tells its log everything.
 async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     let question = Arc::clone(&admitted.opened.question);
@@ -171,7 +162,6 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
         state.questions.make_room(event.encoded_len());
         log.push(event, is_last);
     };
-    let _ends = Ends(Arc::clone(&question));
     let (unread, linger) = (state.config().server.unread, admitted.linger);
     let mut sequence = 0;
     if let Some(tuned) = admitted.tuned.clone() {

@@ -224,7 +224,11 @@ impl Drop for Opened {
     fn drop(&mut self) {
         if !self.is_kept {
             // Whoever follows it hears of its end, if it came to none by itself.
-            self.question.log.failed(Arc::new(AskError::Cancelled));
+            let end = match std::thread::panicking() {
+                true => AskError::Lost,
+                false => AskError::Cancelled,
+            };
+            self.question.log.failed(Arc::new(end));
             self.questions.registry.lock().forget(&self.question);
         }
     }

@@ -15,7 +15,8 @@ use spechop_proto as wire;
 use spechop_proto::ask_event::Event;
 use spechop_theory::{Choice, Interval};
 use spechop_types::{
-    AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage, ms,
+    AnswerOptions, Chance, CommitKind, Hop, Observation, Passage, ProviderChange, Stage,
+    is_refusal, ms,
 };
 use spechop_verifier::Verdict;
 
@@ -65,6 +66,8 @@ pub(crate) fn answer(
 ) -> wire::AskResponse {
     // Who was asked because of the form is not disbelieved because of the form.
     let withheld = below(confidence.chance, least.chance)
+        // That it does not know is no answer, and rests on nothing.
+        || (least.chance > Chance::NONE && is_refusal(&report.answer))
         || (report.handed_over.is_none() && least.is_off_form(confidence));
     let of_form = report.handed_over.or(confidence.of_form);
     wire::AskResponse {

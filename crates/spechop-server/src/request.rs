@@ -151,10 +151,13 @@ fn check(asked: &AnswerOptions, options: &AnswerOptions, server: &Questions, wro
         }
     }
     if asked.plan_ahead == Some(true) && options.salvage == Some(false) {
-        let problem = "needs salvage, by which the look-ups made ahead are taken up";
-        wrong.option("plan_ahead", problem.to_owned());
+        wrong.option("plan_ahead", NEEDS_SALVAGE.to_owned());
     }
 }
+
+/// What is wrong with planning ahead without salvage.
+pub(crate) const NEEDS_SALVAGE: &str =
+    "needs salvage, by which the look-ups made ahead are taken up";
 
 /// Options that are said to a simulation which knows only `known`.
 pub(crate) fn others<'a>(

@@ -11,7 +11,7 @@ use spechop_agent::Settings;
 use spechop_config::{Config, Free, SpeculatorKind};
 use spechop_ports::{SharedCells, Sparingly};
 use spechop_redis::{RedisCells, RedisOptions};
-use spechop_types::{AnswerOptions, Budget, Money, Tenant, ms, with_causes};
+use spechop_types::{Budget, Money, Tenant, ms, with_causes};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -286,10 +286,7 @@ impl ServerState {
             let config = state.config();
             let questions = &config.questions;
             let orphan_ms = ms(questions.salvage_time);
-            let policy = questions.simulated(&AnswerOptions {
-                salvage: Some(true),
-                ..questions.usual.clone()
-            });
+            let policy = questions.simulated(&questions.usual);
             state.tunings.weigh(&tuning, free, policy, orphan_ms);
         }));
     }

@@ -33,6 +33,9 @@ const TUNINGS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// least recently used tunings are forgotten for more.
 const QUESTIONS_MAX: usize = 100_000;
 
+/// Most questions that are played, and that say how likely a guess is to be right.
+const PLAYED_MAX: usize = 200;
+
 /// Whose tuning, and of which speculator; the generator and the target tool are the server's only ones.
 pub(crate) type TuningOf = Owned<SpeculatorKind>;
 
@@ -66,6 +69,8 @@ struct Seen {
     choices: Choices,
     drafts: Drafts,
     weighed_at: u64,
+    /// Whether they were played with salvage.
+    salvages: bool,
     members: Members,
 }
 
@@ -85,6 +90,7 @@ impl Seen {
             choices: Choices::default(),
             drafts: Drafts::default(),
             weighed_at: 0,
+            salvages: true,
             members: Members::new(),
         }
     }
@@ -92,7 +98,8 @@ impl Seen {
     /// Notes how many of the guesses were right. The tuner's estimate counts hops without a guess, too, which says
     /// nothing of a guess that is there.
     fn weigh(&mut self) {
-        let hops = self.last.questions().flat_map(|past| &past.hops);
+        let questions = self.last.questions().rev().take(PLAYED_MAX);
+        let hops = questions.flat_map(|past| &past.hops);
         let compared = hops.filter_map(|hop| match hop.guess {
             PastGuess::Compared { accepted, .. } => Some(accepted),
             _ => None,
@@ -203,7 +210,11 @@ impl Tunings {
             *guesses += 1;
             *right += u64::from(is_right);
         }
-        seen.tuner.record(k, stages);
+        if seen.tuner.record(k, stages) {
+            // What older guesses came to says nothing of the next ones, nor does what was chosen by them.
+            seen.last.forget_guesses();
+            (seen.choices, seen.drafts, seen.weighed_at) = Default::default();
+        }
         let hops = stages.len() as u64;
         seen.hops = seen.hops.saturating_add(hops);
         if let Some(calls) = calls {
@@ -266,17 +277,23 @@ impl Tunings {
         let nothing = Fixed::default();
         let known = SpeculatorKind::ALL.into_iter().filter_map(|speculator| {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
-            let choice = seen.tuner.look_under(load);
-            let mut choice = seen.refine(choice, nothing, &self.options, load);
+            let mut choice = seen.tuner.look_under(load);
             if !is_quiet {
+                choice = seen.refine(choice, nothing, &self.options, load);
                 seen.drafts
                     .open(&mut choice, &seen.calls, &self.options, load);
             }
             let most = seen.calls.expectable(self.options.calls_max);
             Some(Known {
                 speculator,
-                ahead: Ahead::of(seen, &self.options),
-                drafts: seen.drafts.at(Width::bounded(choice.k), most),
+                ahead: match is_quiet {
+                    true => Ahead::default(),
+                    false => Ahead::of(seen, &self.options),
+                },
+                drafts: match is_quiet {
+                    true => Drafted::default(),
+                    false => seen.drafts.at(Width::bounded(choice.k), most),
+                },
                 hops: seen.hops,
                 calls: seen.calls.value(),
                 choice,

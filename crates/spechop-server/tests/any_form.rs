@@ -203,6 +203,23 @@ async fn calls_of_a_fallback_that_fails_are_not_held_against_k() {
     server.is_idle().await;
 }
 
+/// Whoever plans says that it does not know, and does not say how sure that is.
+#[tokio::test(flavor = "multi_thread")]
+async fn that_it_does_not_know_is_no_answer() {
+    for (toml, is_withheld) in [("", true), ("[question]\nconfidence_min = 0\n", false)] {
+        let server = Server::with(Script::instant(1), config(toml), |ports| Bare {
+            planner: Arc::new(Talks(ports.clone(), Some("unknown"))),
+            ..bare(ports)
+        })
+        .await;
+        let (_, answer) = server.told(question()).await;
+        let withheld = answer.confidence.unwrap().withheld;
+        assert_eq!(withheld.as_deref(), is_withheld.then_some("unknown"));
+        assert_eq!(answer.answer == "unknown", !is_withheld);
+        server.is_idle().await;
+    }
+}
+
 /// The planner is sure of its words, and the reader is sure that there was nothing to read.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_behind_look_ups_in_vain_is_handed_over_or_withheld() {

@@ -112,6 +112,14 @@ async fn earlier_turns_are_put_into_the_question_and_the_bill() {
     let answer: AskResponse = spechop_proto::json::read(&answer.bytes().await.unwrap()).unwrap();
     let segments = answer.usage.unwrap().segments.unwrap();
     assert_eq!((segments.started, segments.wasted), (3, 0));
+    // So do the costs so far: the rewriting, the first hop's segment, and the one that may be under way.
+    let events = get(&server, "/v1/questions/mine/events").await;
+    let events = events.text().await.unwrap();
+    let committed = events.lines().find(|line| line.contains("\"committed\""));
+    let committed: Value =
+        serde_json::from_str(committed.unwrap().strip_prefix("data: ").unwrap()).unwrap();
+    let prompt = &committed["committed"]["usage"]["segments"]["prompt_tokens"];
+    assert!(prompt.as_u64().unwrap() >= 40, "{committed}");
 }
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

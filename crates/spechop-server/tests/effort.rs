@@ -10,6 +10,7 @@ use spechop_proto::ask_event::Event;
 use spechop_proto::{AskRequest, Effort};
 use spechop_server::Bare;
 use spechop_testkit::{Script, ScriptedPorts};
+use tonic::Code;
 
 /// Breaks behind so many hops.
 struct Breaks(ScriptedPorts, usize);
@@ -21,6 +22,37 @@ impl Planner for Breaks {
             return Err(PortError::unavailable("the planner", "it is broken"));
         }
         self.0.plan(call, request).await
+    }
+}
+
+/// A defect of ours.
+struct Panics;
+
+#[async_trait]
+impl Planner for Panics {
+    #[allow(clippy::panic, reason = "it is what is tested")]
+    async fn plan(&self, _: &Call, _: PlanRequest) -> Result<Planned, PortError> {
+        panic!("scripted")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_defect_is_told_as_one_and_not_as_a_cancellation() {
+    let server = server(|_| Arc::new(Panics)).await;
+    let mut stream = server.stream(asked(Effort::Normal)).await;
+    let status = loop {
+        match stream.message().await {
+            Ok(event) => assert!(event.is_some(), "it ends with a status"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), Code::Internal, "{status}");
+    let page = server.metrics().await;
+    for line in [
+        "spechop_questions_total{outcome=\"failed\"} 1",
+        "spechop_questions_total{outcome=\"cancelled\"} 0",
+    ] {
+        assert!(page.contains(line), "{page}");
     }
 }
 

@@ -145,6 +145,15 @@ async fn what_if_answers_for_other_ks_from_the_last_questions() {
     let named = details.field_violations.iter().map(|wrong| &*wrong.field);
     let named: Vec<_> = named.collect();
     assert_eq!(named, ["options.chance_min", "options.guesses"]);
+    // As a question that says so.
+    let impossible = Options {
+        salvage: Some(false),
+        plan_ahead: Some(true),
+        ..Options::default()
+    };
+    let refused = what_if(impossible).await.unwrap_err();
+    let details = refused.get_details_bad_request().unwrap();
+    assert_eq!(details.field_violations[0].field, "options.plan_ahead");
 }
 
 /// What operators are told: of the estimates, and of other ks.

@@ -134,6 +134,12 @@ impl History {
         self.questions.drain(..further);
     }
 
+    /// From now on it is not known what came of the guesses so far.
+    pub fn forget_guesses(&mut self) {
+        let hops = self.questions.iter_mut().flat_map(|past| &mut past.hops);
+        hops.for_each(|hop| hop.guess = PastGuess::Untried);
+    }
+
     /// How many questions are kept by now.
     pub fn len(&self) -> usize {
         self.questions.len()

@@ -160,9 +160,11 @@ impl Tuner {
     /// `accepted` is for hops that were compared; a speculator that had no idea is as good as
     /// wrong, and best recorded so. Of a hop that took over another branch's look-up, give the segment
     /// alone: how long it waited for its observation says nothing of the tool, nor of the speculator.
-    pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) {
+    ///
+    /// True if the speculator has changed: what was known of its guesses before is forgotten.
+    pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) -> bool {
         if hops.is_empty() {
-            return;
+            return false;
         }
         push(
             &mut self.lately.lengths,
@@ -194,7 +196,8 @@ impl Tuner {
         hops.iter()
             .filter_map(|hop| hop.accepted)
             .for_each(|accepted| self.lately.verdicts.push(accepted));
-        if self.lately.verdicts.forget_what_changed() {
+        let has_changed = self.lately.verdicts.forget_what_changed();
+        if has_changed {
             self.estimator.forget_accepted();
             for accepted in self.lately.verdicts.iter() {
                 self.estimator.record(Stages {
@@ -203,6 +206,7 @@ impl Tuner {
                 });
             }
         }
+        has_changed
     }
 
     /// Chooses for the next question on a machine with room. While speculation is off, counts the

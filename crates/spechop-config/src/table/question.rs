@@ -50,7 +50,8 @@ pub(super) static QUESTION: &[Key] = keys! {
     chance_min: Or("auto", &Number(0.0, 1.0)), Is(r#""auto""#), live;
     /// An answer that is less likely than this to be right is withheld: the answer is then "not found in the
     /// sources", with the hops and what they found. 0.0 withholds none. Language models behind an endpoint do
-    /// not tell how sure they are, so nothing of theirs is withheld.
+    /// not tell how sure they are, so nothing of theirs is withheld but an answer that says that it does not
+    /// know.
     confidence_min: Number(0.0, 1.0), Is("0.001"), live;
     /// A question that is less likely than this to be of a form that the planner was trained on is declined: a
     /// greeting, a sum, an instruction. [fallback] answers it then, if there is one that is no planner in steps.
@@ -148,7 +149,8 @@ pub(super) static TUNING: &[Key] = keys! {
     half_life: Number(1.0, 1_000_000.0), Is("150.0");
     /// While speculation is off, one question in so many tries it.
     probe_every: Whole(2, 1_000_000), Is("10");
-    /// How many past questions of a tenant the admin call WhatIf simulates.
+    /// How many past questions of a tenant are kept: "auto" plays the last 200 of them by every setting, and the
+    /// admin call WhatIf simulates all. With fewer it has less to go by.
     history: Whole(1, 100_000), Is("200");
     /// The file that keeps the estimates and these questions over a restart; "none" for no file. By default it
     /// lies in the data folder, or in SPECHOP_STATE_DIR. The server writes it once a minute and when it ends.

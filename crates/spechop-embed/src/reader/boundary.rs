@@ -284,9 +284,12 @@ fn in_blanks(words: &str) -> String {
     format!(" {words} ")
 }
 
-/// A full stop, and then another sentence: behind a word in small letters, a digit or a bracket. "St.", "J.",
-/// "Gov." and "vs." end none.
+/// The end of a line, or a full stop, and then another sentence: behind a word in small letters, a digit or a bracket.
+/// "St.", "J.", "Gov." and "vs." end none.
 fn runs_on(span: &str) -> bool {
+    if span.trim().contains('\n') {
+        return true;
+    }
     let ends = span.match_indices(['.', ';', '!', '?']);
     ends.filter(|(at, stop)| {
         let rest = &span[at + stop.len()..];
@@ -388,6 +391,14 @@ mod tests {
         let text = "Rotrou IV, Count of Perche and Maine\nMother Matilda of Blois";
         let titled = "Rotrou IV, Count of Perche and Maine";
         assert_eq!(asked.with_title(text, "Rotrou IV".len()), titled);
+    }
+
+    /// Paragraphs, items and rows of a passage stand on lines of their own.
+    #[test]
+    fn no_answer_goes_on_in_the_next_line() {
+        let asked = Asked::new("Who is the Vice-President of Sun?");
+        assert_eq!(asked.cut("Kim Jong-nam\nKim Yong-sun"), None);
+        assert_eq!(asked.cut("Kim Jong-nam"), Some("Kim Jong-nam"));
     }
 
     #[test]

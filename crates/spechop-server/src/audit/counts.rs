@@ -66,6 +66,8 @@ pub(super) enum NotDone {
     Quiet,
     /// It rests on what a client has left in place of a look-up.
     LeftByClient,
+    /// The configuration or a policy wants nothing of the kind to be called but what an answer needs.
+    Denied,
     /// A part failed.
     Failed,
 }
@@ -78,6 +80,7 @@ impl NotDone {
             Self::CutShort => "cut_short",
             Self::Quiet => "quiet",
             Self::LeftByClient => "left_by_client",
+            Self::Denied => "denied",
             Self::Failed => "failed",
         }
     }

@@ -18,7 +18,7 @@ use crate::audit::Findings;
 use crate::caller::caller;
 use crate::reload::unix_seconds;
 use crate::reply;
-use crate::request::others;
+use crate::request::{NEEDS_SALVAGE, others};
 use crate::server_state::ServerState;
 use crate::status::AdminError;
 use crate::tuning::{Known, Members};
@@ -87,6 +87,10 @@ impl wire::admin_server::Admin for Admin {
         let tunings = Arc::clone(&self.state.tunings);
         let options = questions.options(&said, &tenant);
         let mut policy = questions.simulated(&options);
+        if said.plan_ahead == Some(true) && !policy.salvages() {
+            let violation = FieldViolation::new("options.plan_ahead", NEEDS_SALVAGE);
+            return Err(AdminError::Invalid(vec![violation]).into());
+        }
         policy.plan_ahead &= policy.salvages();
         let free = Free::of(&options);
         let orphan_ms = ms(questions.salvage_time);
@@ -218,7 +222,8 @@ fn tuning(known: &Known) -> wire::Tuning {
             rel_lat_without: known.ahead.without,
             rel_lat_with: known.ahead.with,
         })
-        .filter(|ahead| ahead.rel_lat_without > 0.0),
+        // If the configuration decides, only one of the two was played.
+        .filter(|ahead| ahead.rel_lat_without > 0.0 && ahead.rel_lat_with > 0.0),
         drafts: Some(wire::Drafts {
             pay: known.drafts.pay,
             rel_lat_without: known.drafts.without,

@@ -14,10 +14,7 @@ use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
 use spechop_theory::{CallRate, Choice, Point, Reason, TWO, Tuner, TunerOptions};
 use spechop_types::Owned;
 
-use super::{Seen, TuningOf, Tunings};
-
-/// Most questions that are played.
-const QUESTIONS_MAX: usize = 200;
+use super::{PLAYED_MAX, Seen, TuningOf, Tunings};
 
 /// What is not `free` is fixed, if `policy` holds it.
 fn fixed(free: Free, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
@@ -130,6 +127,7 @@ impl Drafts {
         let is_closed = matches!(
             choice.reason,
             Reason::DoesNotPay { .. }
+                | Reason::Probe { .. }
                 | Reason::InDoubt { .. }
                 | Reason::Spent
                 | Reason::Busy { .. }
@@ -187,8 +185,13 @@ impl Seen {
             choice.marginal = [standard].into_iter().chain(played).collect();
             let gain = 1.0 - self.choices.cost(best, wanted);
             let may = matches!(choice.reason, Reason::Pays { .. } | Reason::InDoubt { .. });
-            // Its bound is that of guesses alone: what is planned ahead or salvaged may pay without a right one.
-            let may_open = may || matches!(choice.reason, Reason::DoesNotPay { .. });
+            // Its bound is that of guesses alone: what is planned ahead or salvaged may pay without a right one. A
+            // window that is open for that needs no probe.
+            let is_of_guesses = matches!(
+                choice.reason,
+                Reason::DoesNotPay { .. } | Reason::Probe { .. } | Reason::Busy { .. }
+            );
+            let may_open = may || is_of_guesses && !Tuner::is_full(load);
             // The tuner knows of no limit.
             let is_held_back = self.calls.holds_back(options.calls_max);
             let is_worth_it = self.choices.is_worth_it(best, wanted, options.min_gain);
@@ -215,10 +218,12 @@ impl Seen {
     fn adopt(
         &mut self,
         choices: Choices,
+        salvages: bool,
         drafted: Option<([WhatIf; 2], [WhatIf; 2])>,
         options: &TunerOptions,
     ) {
         self.choices = choices;
+        self.salvages = salvages;
         let standard = self.choices.standard_targets();
         let Drafts { best, narrow } = self.drafts;
         self.drafts = match drafted {
@@ -229,6 +234,12 @@ impl Seen {
             None => Drafts::default(),
         };
         self.weighed_at = self.hops;
+    }
+
+    /// Whether the last questions were played as this one may be answered. If it salvages nothing, wrong guesses cost
+    /// it look-ups; if it is quiet, nothing is looked up ahead of need.
+    fn is_played_for(&self, policy: &Policy, is_quiet: bool) -> bool {
+        self.salvages == policy.salvages() && !is_quiet
     }
 
     /// What a question of this k gets beside it.
@@ -268,11 +279,14 @@ impl Tunings {
             }
             return choice;
         };
+        let is_played = seen.is_played_for(&settings.policy, settings.wishes.quiet);
         let policy = &mut settings.policy;
-        if let Some(chosen) = choice.take() {
-            let fixed = fixed(free, None, policy);
-            let mut chosen = seen.refine(chosen, fixed, &self.options, load);
-            if free.drafts {
+        if let Some(mut chosen) = choice.take() {
+            if is_played {
+                let fixed = fixed(free, None, policy);
+                chosen = seen.refine(chosen, fixed, &self.options, load);
+            }
+            if free.drafts && is_played {
                 seen.drafts
                     .open(&mut chosen, &seen.calls, &self.options, load);
             }
@@ -280,7 +294,9 @@ impl Tunings {
             settings.width = Width::bounded(chosen.k);
             choice = Some(chosen);
         }
-        self.weigh_with(seen, free, load, settings.width, policy);
+        if is_played {
+            self.weigh_with(seen, free, load, settings.width, policy);
+        }
         choice
     }
 
@@ -294,7 +310,9 @@ impl Tunings {
         policy: Policy,
     ) -> Policy {
         let mut policy = policy;
-        if let Some(seen) = self.tunings.lock().seen.peek(of) {
+        let tunings = self.tunings.lock();
+        let seen = tunings.seen.peek(of);
+        if let Some(seen) = seen.filter(|seen| seen.is_played_for(&policy, false)) {
             self.weigh_with(seen, free, 0.0, width, &mut policy);
         }
         policy
@@ -340,7 +358,7 @@ impl Tunings {
             return;
         };
         let mut history = self.history(of);
-        history.keep_last(QUESTIONS_MAX);
+        history.keep_last(PLAYED_MAX);
         let rules = Rules {
             orphan_ms,
             guess_chance: self.guess_chance(of),
@@ -362,7 +380,7 @@ impl Tunings {
             return;
         };
         let before = seen.choices.best(fixed, wanted).map(|best| best.plan_ahead);
-        seen.adopt(choices, drafted.flatten(), &self.options);
+        seen.adopt(choices, policy.salvages(), drafted.flatten(), &self.options);
         let (now, drafts) = (seen.choices.best(fixed, wanted).cloned(), seen.drafts);
         drop(tunings);
         if let Some(now) = now
