@@ -6,7 +6,8 @@
 //! ```
 //!
 //! An audit guesses nothing, remembers nothing, teaches nothing, and takes no kept result; what it finds in the
-//! web is kept like what a fresh question finds. Nobody waits for it, and no tenant pays for it: what it costs is counted apart.
+//! web is kept like what a fresh question finds. Nobody waits for it, and no tenant pays for it: what it costs is
+//! counted apart.
 
 mod compare;
 mod counts;

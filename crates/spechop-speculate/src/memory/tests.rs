@@ -102,6 +102,12 @@ impl Memory {
 }
 
 /// Neither the same words nor a neighbour.
+/// Two sub-questions that name the same.
+const ALIKE: (&str, &str) = (
+    "Who directed the film Kanał?",
+    "Who has directed the film Kanał?",
+);
+
 #[tokio::test]
 async fn a_sign_makes_another_name() {
     let memory = memory();
@@ -216,10 +222,7 @@ async fn an_entry_that_was_wrong_more_often_than_right_is_silent_until_it_is_rig
 #[tokio::test]
 async fn a_neighbour_that_was_wrong_is_silent_and_its_own_words_are_not() {
     let memory = memory();
-    let (own, other) = (
-        "Who directed the film Kanał?",
-        "Who has directed the film Kanał?",
-    );
+    let (own, other) = ALIKE;
     memory.learn(own, "Wajda");
     memory.encode().await;
     assert_eq!(memory.best(other).await.as_deref(), Some("Wajda"));
@@ -241,10 +244,7 @@ async fn a_neighbour_that_was_wrong_is_silent_and_its_own_words_are_not() {
 #[tokio::test]
 async fn a_neighbour_is_silent_until_its_own_words_were_right_again() {
     let memory = memory();
-    let (own, other) = (
-        "Who directed the film Kanał?",
-        "Who has directed the film Kanał?",
-    );
+    let (own, other) = ALIKE;
     // It is not remembered, so that the other words have no entry of their own.
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     for (asked, observed, guess) in [
@@ -266,10 +266,7 @@ async fn a_neighbour_is_silent_until_its_own_words_were_right_again() {
 #[tokio::test]
 async fn a_neighbour_whose_answer_has_changed_is_not_charged_with_the_old_one() {
     let memory = memory();
-    let (own, other) = (
-        "Who directed the film Kanał?",
-        "Who has directed the film Kanał?",
-    );
+    let (own, other) = ALIKE;
     memory.learn(own, "Wajda");
     memory.encode().await;
     assert_eq!(memory.best(other).await.as_deref(), Some("Wajda"));
