@@ -64,11 +64,12 @@ pub(crate) fn answer(
     injected: Option<InjectedLatency>,
     tuned: Option<wire::Tuned>,
 ) -> wire::AskResponse {
-    // Who was asked because of the form is not disbelieved because of the form.
+    // Who was asked because of the form is not disbelieved because of the form, and may say so in its own words.
+    let is_own = report.handed_over.is_none();
+    // That it does not know is no answer, and rests on nothing.
+    let knows_nothing = least.chance > Chance::NONE && is_refusal(&report.answer);
     let withheld = below(confidence.chance, least.chance)
-        // That it does not know is no answer, and rests on nothing.
-        || (least.chance > Chance::NONE && is_refusal(&report.answer))
-        || (report.handed_over.is_none() && least.is_off_form(confidence));
+        || (is_own && (least.is_off_form(confidence) || knows_nothing));
     let of_form = report.handed_over.or(confidence.of_form);
     wire::AskResponse {
         answer: match withheld {
