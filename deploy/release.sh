@@ -28,11 +28,12 @@ if [ -z "$binary" ]; then
   # No path of this machine stays in the program. A folder of its own, since these flags compile everything anew.
   target=${CARGO_TARGET_DIR:-target}/release-build
   home=${CARGO_HOME:-$HOME/.cargo}
-  # C++ names its sources, too. Nothing but blanks sets these flags apart, so a path with a blank stays as it is.
-  mapped=
-  for path in "$PWD=." "$home=cargo"; do
-    [[ $path == *[[:space:]]* ]] || mapped+=" -ffile-prefix-map=$path"
-  done
+  # C++ names its sources, too. Nothing but blanks sets these flags apart.
+  if [[ $PWD$home == *[[:space:]]* ]]; then
+    echo "release.sh: a path with a blank would stay in the program: build in a folder, and with a CARGO_HOME, without one" >&2
+    exit 1
+  fi
+  mapped=" -ffile-prefix-map=$PWD=. -ffile-prefix-map=$home=cargo"
   # A path may hold a blank, so cargo's flags are set apart by what it takes for that.
   CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$PWD=."$'\x1f'"--remap-path-prefix=$home=cargo" \
     CFLAGS="${CFLAGS:-}$mapped" CXXFLAGS="${CXXFLAGS:-}$mapped" \

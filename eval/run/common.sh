@@ -79,6 +79,9 @@ ready() { # COMMAND…
   done
   cat "$log.err" >&2
   kill $PID 2>/dev/null || true
+  wait $PID 2>/dev/null || true
+  # Its number may soon be somebody else's.
+  unset "SAID[$PID]"
   return 1
 }
 

@@ -93,7 +93,7 @@ large_reads() {
     echo "== $name $set" >&2
     index_of "$set"
     web_questions "$set" 30
-    asked serve "${INDEX[@]}" "${server[@]}" --set question.verifier=$verifier --set tuning.state=none -- \
+    asked serve "${INDEX[@]}" "${server[@]}" --set question.verifier=$verifier --set question.confidence_min=0 --set tuning.state=none -- \
       "${QUESTIONS[@]}" --variant k=3,speculator=index,verifier=$verifier --variant k=auto,speculator=index,verifier=$verifier --system "$system" \
       --part "model=$(model_part "$model/model.gguf")" \
       --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"

@@ -153,7 +153,7 @@ impl fmt::Display for Reason {
             Self::BadName => "with a name that is not plain UTF-8",
             Self::Broken => "broken",
             Self::NoId => "without an id",
-            Self::LongId => "with an id of more than 4096 bytes",
+            Self::LongId => "with an id that is too long",
             Self::Duplicate => "with an id that is there already",
             Self::Cut => "cut off at the end of the file",
         })

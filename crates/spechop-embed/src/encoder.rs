@@ -352,6 +352,7 @@ impl std::io::Write for Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::tests::GOOD;
 
     #[test]
     fn by_default_there_is_one_thread_for_each_core() {
@@ -366,7 +367,7 @@ mod tests {
         let write = |name: &str, text: &str| {
             std::fs::write(dir.path().join(name), text).expect("room");
         };
-        write("encoder.toml", RECIPE);
+        write("encoder.toml", GOOD);
         write("model.onnx", "a graph");
         write("tokenizer.json", "words");
         let alone = fingerprint_of(dir.path());
@@ -397,18 +398,6 @@ mod tests {
         let digests = digests(dir, &recipe, &BTreeMap::new()).expect("readable");
         fingerprint(&recipe, &digests)
     }
-
-    const RECIPE: &str = r#"
-name = "e5"
-model = "model.onnx"
-tokenizer = "tokenizer.json"
-query_prefix = "query: "
-passage_prefix = "passage: "
-pooling = "mean"
-width = 4
-query_tokens_max = 64
-passage_tokens_max = 512
-"#;
 
     #[test]
     fn a_proven_digest_is_the_one_that_would_be_computed() {

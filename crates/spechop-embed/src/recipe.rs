@@ -95,10 +95,11 @@ impl Described for Recipe {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const GOOD: &str = r#"
+    /// A recipe without a mistake.
+    pub(crate) const GOOD: &str = r#"
 name = "e5"
 model = "model.onnx"
 tokenizer = "tokenizer.json"

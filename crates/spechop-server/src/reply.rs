@@ -66,8 +66,9 @@ pub(crate) fn answer(
 ) -> wire::AskResponse {
     // Who was asked because of the form is not disbelieved because of the form, and may say so in its own words.
     let is_own = report.handed_over.is_none();
-    // That it does not know is no answer, and rests on nothing.
-    let knows_nothing = least.chance > Chance::NONE && is_refusal(&report.answer);
+    // That it does not know is no answer, unless it is found so, or offered: a film is called *Unknown*.
+    let withholds = least.chance > Chance::NONE;
+    let knows_nothing = withholds && !confidence.supported && is_refusal(&report.answer);
     let withheld = below(confidence.chance, least.chance)
         || (is_own && (least.is_off_form(confidence) || knows_nothing));
     let of_form = report.handed_over.or(confidence.of_form);

@@ -71,6 +71,8 @@ struct Seen {
     weighed_at: u64,
     /// Whether they were played with salvage.
     salvages: bool,
+    /// How often the speculator was seen to change.
+    changes: u64,
     members: Members,
 }
 
@@ -91,6 +93,7 @@ impl Seen {
             drafts: Drafts::default(),
             weighed_at: 0,
             salvages: true,
+            changes: 0,
             members: Members::new(),
         }
     }
@@ -214,6 +217,7 @@ impl Tunings {
             // What older guesses came to says nothing of the next ones, nor does what was chosen by them.
             seen.last.forget_guesses();
             (seen.choices, seen.drafts, seen.weighed_at) = Default::default();
+            seen.changes += 1;
         }
         let hops = stages.len() as u64;
         seen.hops = seen.hops.saturating_add(hops);

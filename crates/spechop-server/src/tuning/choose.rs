@@ -353,8 +353,8 @@ impl Tunings {
     /// Plays the last questions by every setting that `free` leaves of `policy`. **Computes** for a
     /// fraction of a second.
     pub(crate) fn weigh(&self, of: &TuningOf, free: Free, policy: Policy, orphan_ms: f64) {
-        let wanted = |seen: &Seen| seen.wanted(&self.options, 0.0);
-        let Some(wanted) = self.tunings.lock().seen.peek(of).map(wanted) else {
+        let wanted = |seen: &Seen| (seen.wanted(&self.options, 0.0), seen.changes);
+        let Some((wanted, changes)) = self.tunings.lock().seen.peek(of).map(wanted) else {
             return;
         };
         let mut history = self.history(of);
@@ -376,7 +376,9 @@ impl Tunings {
             drafted(fixed).zip(drafted(narrow))
         });
         let mut tunings = self.tunings.lock();
-        let Some(seen) = tunings.seen.get(of) else {
+        // What was played meanwhile of a speculator that has changed is of no use.
+        let seen = tunings.seen.get(of);
+        let Some(seen) = seen.filter(|seen| seen.changes == changes) else {
             return;
         };
         let before = seen.choices.best(fixed, wanted).map(|best| best.plan_ahead);

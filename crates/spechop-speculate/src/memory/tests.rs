@@ -101,13 +101,13 @@ impl Memory {
     }
 }
 
-/// Neither the same words nor a neighbour.
 /// Two sub-questions that name the same.
 const ALIKE: (&str, &str) = (
     "Who directed the film Kanał?",
     "Who has directed the film Kanał?",
 );
 
+/// Neither the same words nor a neighbour.
 #[tokio::test]
 async fn a_sign_makes_another_name() {
     let memory = memory();
