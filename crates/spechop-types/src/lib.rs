@@ -45,7 +45,7 @@ pub use stage::Stage;
 pub use tenant::{InvalidTenant, Tenant};
 pub use text::{
     canonical, canonical_name, cut_at_word, is_invisible, is_unseen, is_unspaced, is_web,
-    normalise, one_line, words,
+    normalise, one_line, plain_figure, words,
 };
 pub use time::{ms, whole_ms};
 pub use trace_context::{SpanId, TraceContext, TraceId};

@@ -10,6 +10,7 @@ use unicode_normalization::char::is_combining_mark;
 /// Letters without a decomposition (`ø`, `ł`, `đ`, `ß`, `æ`, `œ`) are spelled out, since Wikipedia
 /// titles write them both ways. An apostrophe or a full stop disappears (`O'Brien`, `U.S.` →
 /// `obrien`, `us`), save between digits (`1.5` → `1 5`, not `15`); other punctuation separates words.
+/// Digits of other scripts become those of ASCII (`३.५` → `3 5`).
 /// Marks that make another letter rather than an accent stay: the vowel signs of Indic scripts, the
 /// voicing marks of kana (`が` is not `か`). What nobody sees disappears: a soft hyphen within a word, the
 /// character behind `❤` that asks for colour.
@@ -20,7 +21,7 @@ pub fn canonical(text: &str) -> String {
         fold(text.chars(), &mut out);
     } else {
         // First what nobody sees: marks on both sides of it come into one order then.
-        let seen = text.chars().filter(|c| !is_unseen(*c));
+        let seen = text.chars().filter(|c| !is_unseen(*c)).map(plain_figure);
         fold(seen.nfkd().filter(|c| !is_accent(*c)), &mut out);
     }
     out
@@ -174,6 +175,39 @@ fn fold(chars: impl Iterator<Item = char>, out: &mut String) {
     }
 }
 
+/// The zeros of scripts that have digits of their own (category Nd of Unicode 16.0). Behind each
+/// stand one to nine.
+const ZEROS: &[u32] = &[
+    0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
+    0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50,
+    0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0x104a0,
+    0x10d30, 0x10d40, 0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650,
+    0x116c0, 0x116d0, 0x116da, 0x11730, 0x118e0, 0x11950, 0x11bf0, 0x11c50, 0x11d50, 0x11da0,
+    0x11f50, 0x16130, 0x16a60, 0x16ac0, 0x16b50, 0x16d70, 0x1e140, 0x1e2f0, 0x1e4f0, 0x1e5f1,
+    0x1e950,
+];
+
+/// A digit of another script as that of ASCII, and the signs that Arabic has in numbers: `٣٫٥` is
+/// `3.5`.
+///
+/// Other forms of ASCII's digits, such as those of full width, are left to NFKD and NFKC.
+pub fn plain_figure(c: char) -> char {
+    match c {
+        '٪' => '%',
+        '٫' => '.',
+        '٬' => ',',
+        c if c.is_ascii() => c,
+        c => {
+            let code = u32::from(c);
+            let zeros = ZEROS.partition_point(|zero| *zero <= code);
+            let digit = ZEROS[..zeros].last().map(|zero| code - zero);
+            digit
+                .and_then(|digit| char::from_digit(digit, 10))
+                .unwrap_or(c)
+        }
+    }
+}
+
 /// Does this character only say how its neighbours are to be set: where a line may break, which letters are
 /// joined, which way is forward, which form of a sign is meant?
 ///
@@ -281,6 +315,9 @@ mod tests {
             ("İstanbul", "istanbul"),
             ("ﬁve ½", "five 1 2"),
             ("1.5 m.", "1 5 m"),
+            ("३.५ m.", "3 5 m"),
+            ("٣٫٥٪ ۱۲٬۰۰۰", "3 5 12 000"),
+            ("ปี๒๕๐๐", "ปี2500"),
             ("  …  ", ""),
             ("Ёлка", "елка"),
             ("ΣΩΚΡΆΤΗΣ", "σωκρατησ"),
@@ -291,6 +328,21 @@ mod tests {
         ] {
             assert_eq!(canonical(text), folded);
             assert_eq!(canonical(folded), folded);
+        }
+    }
+
+    #[test]
+    fn digits_of_any_script_are_those_of_ascii() {
+        assert!(ZEROS.is_sorted());
+        for zero in ZEROS {
+            for value in 0_u32..10 {
+                let digit = char::from_u32(zero + value).unwrap();
+                assert!(digit.is_numeric(), "{digit:?}");
+                assert_eq!(plain_figure(digit).to_digit(10), Some(value), "{digit:?}");
+            }
+        }
+        for other in ['7', '.', 'a', '½', '⁹', '万', '༪', '\u{10ffff}'] {
+            assert_eq!(plain_figure(other), other);
         }
     }
 

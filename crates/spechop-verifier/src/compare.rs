@@ -215,19 +215,23 @@ fn asides_agree(o: &Reading, g: &Reading) -> bool {
 }
 
 /// May the remark be missing from the other text? Not if it negates, adds another answer, or gives a
-/// number, its scale or a direction: `King Kong (1933 film)` says its year because there are two. A remark that names
-/// somebody's relation (`daughter of Justin II`) or a place only tells which one is meant. `Paris (Texas)` lies
-/// where `Paris, Texas` does. Behind a mere number it says what is counted, since when, or how exactly.
+/// number, its scale or a direction: `King Kong (1933 film)` says its year because there are two. So
+/// does `Georgia (country)` its kind. A remark that names somebody's relation (`daughter of
+/// Justin II`) or a place only tells which one is meant. `Paris (Texas)` lies where `Paris, Texas`
+/// does. Behind a mere number it says what is counted, since when, or how exactly.
 fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
     let remark = &remarked.asides[..];
     let comma = [Token::new(",", Kind::Mark)];
     let placed = [&remarked.answer[..], &comma[..], remark].concat();
-    if !places::compatible(&places::locate(&placed), &places::locate(&other.answer)) {
+    let (placed, other_placed) = (places::cut_regions(&placed), places::locate(&other.answer));
+    if !places::compatible(&placed, &other_placed) {
         return false;
     }
     let relates = remark.iter().any(|token| token.is("of"));
     let place = places::is_known(remark);
-    let is_figure = words(&remarked.answer).into_iter().all(frames::is_time);
+    let is_shared = places::is_shared(&remarked.answer);
+    let in_figure = |token: &Token| frames::is_time(token) || token.is_any(&["/", ":"]);
+    let is_figure = words(&remarked.answer).into_iter().all(in_figure);
     let adds = remark
         .first()
         .is_some_and(|first| first.is_any(&["and", "or", "also"]));
@@ -243,6 +247,7 @@ fn remark_may_go(remarked: &Reading, other: &Reading) -> bool {
                     polarity::negates(token)
                         || reason::is_generation(token)
                         || numbers::is_scale(token)
+                        || is_shared && token.is_any(places::KINDS)
                 }
             };
             !says || other.tokens.contains(token)
@@ -268,7 +273,7 @@ fn joined_alike(a: &[Token], b: &[Token]) -> bool {
         .all(|token| matches!(token.kind, Kind::Word | Kind::Initials));
     let joined =
         |tokens: &[Token]| -> String { tokens.iter().map(|token| token.text.as_str()).collect() };
-    words_only && length(a) >= LENGTH_MIN && joined(a) == joined(b)
+    words_only && length(a).min(length(b)) >= LENGTH_MIN && joined(a) == joined(b)
 }
 
 /// Do both answers have the same name, so that only what stands around it differs?

@@ -100,7 +100,7 @@ fn slashed(tokens: &[Token]) -> Option<(String, usize)> {
     let [a, slash, b, also, c, ..] = tokens else {
         return None;
     };
-    if !(slash.is_mark("/") && also.is_mark("/")) {
+    if !(slash.is("/") && also.is("/")) {
         return None;
     }
     if a.text.len() == 4 {

@@ -1,12 +1,73 @@
 //! Answers of several items: "A and B", "A, B and C", "A or B".
 
 use crate::tokens::{Kind, Token};
+use crate::{frames, numbers};
+
+/// Words of titles. "Night and Day" and "Day & Night" are two films, while names, languages and
+/// colours come in any order.
+const COMMON: &[&str] = &[
+    "angels",
+    "beast",
+    "beauty",
+    "blood",
+    "body",
+    "crime",
+    "darkness",
+    "day",
+    "days",
+    "death",
+    "demons",
+    "dreams",
+    "earth",
+    "evil",
+    "fathers",
+    "fear",
+    "fire",
+    "fury",
+    "glory",
+    "gods",
+    "good",
+    "hate",
+    "heart",
+    "heaven",
+    "hell",
+    "ice",
+    "lies",
+    "life",
+    "light",
+    "love",
+    "lovers",
+    "men",
+    "mind",
+    "monsters",
+    "moon",
+    "night",
+    "nights",
+    "pain",
+    "peace",
+    "prejudice",
+    "pride",
+    "punishment",
+    "sense",
+    "sensibility",
+    "shadow",
+    "sin",
+    "sons",
+    "soul",
+    "sound",
+    "stars",
+    "sun",
+    "tears",
+    "truth",
+    "war",
+    "women",
+];
 
 /// Does the text leave a choice open?
 pub(crate) fn has_choice(tokens: &[Token]) -> bool {
-    tokens
-        .iter()
-        .any(|token| token.is_any(&["or", "either"]) || token.is_mark("/") || token.is_mark(";"))
+    tokens.iter().any(|token| {
+        token.is_any(&["or", "either", "/"]) || token.is_mark("/") || token.is_mark(";")
+    })
 }
 
 /// How many items the text names, roughly: only for saying why two texts differ.
@@ -38,14 +99,33 @@ fn items(tokens: &[Token]) -> Option<Vec<Vec<&Token>>> {
     (items.len() >= 2).then_some(items)
 }
 
-/// Do both texts name the same items, in any order?
+/// Do both texts name the same items, in any order unless it says something?
 pub(crate) fn same_items(a: &[Token], b: &[Token]) -> bool {
     let (Some(a), Some(mut b)) = (items(a), items(b)) else {
         return false;
     };
+    if has_order(&a) {
+        return a == b;
+    }
     a.len() == b.len()
         && a.iter().all(|item| {
             let at = b.iter().position(|other| other == item);
             at.map(|at| b.swap_remove(at)).is_some()
         })
+}
+
+/// Does the order of these items say something? That of numbers and dates does, and that of two
+/// common words.
+fn has_order(items: &[Vec<&Token>]) -> bool {
+    let common = |item: &Vec<&Token>| matches!(item[..], [word] if word.is_any(COMMON));
+    items.iter().any(|item| is_figure(item)) || items.len() == 2 && items.iter().all(common)
+}
+
+/// Is this a number or a date, with its unit or era: "1954", "5 km", "44 BC", "10:30"? "2 sons" is none.
+fn is_figure(item: &[&Token]) -> bool {
+    let goes_on = |token: &&Token| {
+        let measures = numbers::is_unit(&token.text) || numbers::is_measure(&token.text);
+        measures || frames::is_time(token) || token.is_any(&["to", "/", ":"])
+    };
+    matches!(item, [first, rest @ ..] if frames::is_time(first) && rest.iter().all(goes_on))
 }

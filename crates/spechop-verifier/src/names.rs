@@ -4,8 +4,6 @@ use crate::tokens::{Kind, Token};
 
 /// Titles that may go without a word lost: nobody else has the name without them.
 const CIVIL: &[&str] = &[
-    "sir",
-    "dame",
     "doctor",
     "professor",
     "reverend",
@@ -27,6 +25,12 @@ const CIVIL: &[&str] = &[
     "judge",
     "marshal",
     "chancellor",
+];
+
+/// The same of titles and roles that no place is named with.
+const PERSONAL: &[&str] = &[
+    "sir",
+    "dame",
     "director",
     "filmmaker",
     "actor",
@@ -73,10 +77,12 @@ const NOBODYS: &[&str] = &[
     "award",
     "awards",
     "boulevard",
+    "building",
     "cathedral",
     "college",
     "company",
     "county",
+    "creek",
     "cup",
     "district",
     "foundation",
@@ -105,10 +111,17 @@ const NOBODYS: &[&str] = &[
     "square",
     "stadium",
     "station",
+    "street",
     "theater",
     "theatre",
     "trophy",
     "university",
+];
+
+/// A name that ends with one of these may be a place's: Saint John River is not John River. They
+/// are surnames, too: Sir Peter Hall is Peter Hall.
+const PLACES: &[&str] = &[
+    "bay", "bridge", "church", "hall", "lake", "park", "river", "tower",
 ];
 
 const POST_NOMINALS: &[&str] = &[
@@ -128,6 +141,12 @@ const POST_NOMINALS: &[&str] = &[
     "gmbh",
 ];
 
+/// Words that are one title with a legal form, and another without: "Monsters, Inc." is a film.
+const NO_COMPANIES: &[&str] = &[
+    "batman", "crime", "divorce", "food", "infinity", "love", "models", "monsters", "murder",
+    "plague", "rebels",
+];
+
 /// A name without its titles.
 pub(crate) struct Untitled<'a> {
     pub(crate) name: &'a [Token],
@@ -139,13 +158,16 @@ pub(crate) struct Untitled<'a> {
 pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
     // First, since they are no part of what must stay a name.
     while let [rest @ .., last] = name {
-        if !last.is_any(POST_NOMINALS) || rest.is_empty() {
+        let no_company = matches!(rest, [word] if word.is_any(NO_COMPANIES));
+        if !last.is_any(POST_NOMINALS) || rest.is_empty() || no_company {
             break;
         }
         name = rest;
     }
     let mut rank = None;
-    let may_be_titled = !name.iter().any(|token| token.is_any(NOBODYS));
+    let may_be_titled = !is_nobodys(name);
+    let may_be_place = name.last().is_some_and(|last| last.is_any(PLACES));
+    let is_title = |token: &Token| token.is_any(PERSONAL) || !may_be_place && token.is_any(CIVIL);
     while may_be_titled && let [first, rest @ ..] = name {
         // At least two tokens must stay a name: "King Kong" is not "Kong", nor "Dr. No" "No".
         let [next, after, ..] = rest else { break };
@@ -153,9 +175,9 @@ pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
         if next.is_any(NO_NAME) {
             break;
         }
-        if first.is_any(RANKS) && rank.is_none() {
+        if first.is_any(RANKS) && rank.is_none() && !may_be_place {
             rank = Some(first.text.as_str());
-        } else if !(first.is_any(CIVIL) && named || first.is("film") && next.is_any(CIVIL)) {
+        } else if !(is_title(first) && named || first.is("film") && is_title(next)) {
             break;
         }
         name = rest;
@@ -163,12 +185,19 @@ pub(crate) fn untitle(mut name: &[Token]) -> Untitled<'_> {
     Untitled { name, rank }
 }
 
+fn is_nobodys(name: &[Token]) -> bool {
+    name.iter().any(|token| token.is_any(NOBODYS))
+}
+
 /// Fewest words and initials of a name that initials stand in: `J. Smith` is nobody in particular.
 const WITH_INITIALS_MIN: usize = 3;
 
 /// Are these two writings of one name, where one spells out what the other gives as initials? The surname is
-/// a word in both.
+/// a word in both. "B Street Theatre" has no initials.
 pub(crate) fn initials_agree(a: &[Token], b: &[Token]) -> bool {
+    if is_nobodys(a) || is_nobodys(b) {
+        return false;
+    }
     let (a, b) = (initials_apart(a), initials_apart(b));
     let is_word = |token: &Token| token.kind == Kind::Word && !is_letter(token);
     let stands_for = |letter: &Token, word: &Token| {

@@ -398,7 +398,12 @@ mod tests {
         check("0.05 million", "50000");
         check("1,23", "1 , 23");
         check("1.5 × 10⁻⁹", "1.5 10 ^ -9");
-        check("2½ miles", "2 1 2 miles");
+        check("2½ miles", "2 1 / 2 miles");
+        check("1/3, 10:30 and AC/DC: 5", "1 / 3 , 10 : 30 and ac / dc : 5");
+        check("٣٫٥ and -५", "3.5 and -5");
+        check("१९९०-१९९५", "1990 to 1995");
+        check("१२,०००", "12000");
+        check("٥٪", "5 percent");
         check("5 km²", "5 km2");
         check("A$5 million", "a$ 5000000 dollars");
     }

@@ -23,8 +23,8 @@ pub(crate) const LENGTH_MIN: usize = 5;
 /// and conjunctions are not among them.
 const STOP: &[&str] = &["the", "of", "in", "on", "at", "an"];
 
-/// Stop words that do count at the start of a text, and against each other: "In Real Life" is a film, and "Man on
-/// the Moon" is not "The Man in the Moon".
+/// Stop words that do count, save before a time: "In Real Life" and "Breaking In" are titles, and
+/// "Man on the Moon" is not "The Man in the Moon".
 const PREPOSITIONS: &[&str] = &["of", "in", "on", "at"];
 
 /// Words that describe how something is said, not what.
@@ -108,7 +108,7 @@ pub(crate) fn overlap(observed: &[Token], guess: &[Token]) -> Overlap {
     if a != b || a.len() < needed || leading(observed) != leading(guess) {
         return Overlap::Apart;
     }
-    if prepositions_differ(observed, guess) {
+    if prepositions(observed) != prepositions(guess) {
         return Overlap::Apart;
     }
     if contains(observed, guess) || contains(guess, observed) {
@@ -137,18 +137,16 @@ fn is_heavy(token: &Token) -> bool {
     !token.is_any(STOP) && !token.is_any(LIGHT)
 }
 
-/// Whether one of the words, which are the same, has another preposition. In one of the texts it may have none.
-fn prepositions_differ(observed: &[Token], guess: &[Token]) -> bool {
-    let (a, b) = (prepositions(observed), prepositions(guess));
-    let mut pairs = a.into_iter().zip(b);
-    pairs.any(|pair| matches!(pair, (Some(a), Some(b)) if a != b))
-}
-
-/// The last preposition before each word that identifies something. Before a month, a date or a number it says
-/// nothing.
+/// The last preposition before each word that identifies something, and the one behind all of them.
+/// Before a month, a date or a number it says nothing, nor does "at" before a campus: "University
+/// of Texas, Austin" is the one at Austin.
 fn prepositions(tokens: &[Token]) -> Vec<Option<&Token>> {
+    let of_university = tokens.iter().any(|token| token.is("university"));
     let (mut last, mut all) = (None, Vec::new());
     for token in tokens {
+        if of_university && token.is("at") {
+            continue;
+        }
         if token.is_any(PREPOSITIONS) {
             last = Some(token);
         } else if is_heavy(token) {
@@ -156,6 +154,7 @@ fn prepositions(tokens: &[Token]) -> Vec<Option<&Token>> {
             all.push(last.take().filter(|_| says));
         }
     }
+    all.push(last);
     all
 }
 

@@ -20,7 +20,47 @@ const FORMS: &[&str] = &[
     "kingdom of",
 ];
 
-/// States whose formal name is another state's, or another age's, or whose bare name is rather a city's.
+/// States that are a kingdom today. "Kingdom of Hungary" is another age's, with other borders.
+const KINGDOMS: &[&str] = &[
+    "bahrain",
+    "belgium",
+    "bhutan",
+    "cambodia",
+    "denmark",
+    "eswatini",
+    "jordan",
+    "lesotho",
+    "morocco",
+    "netherlands",
+    "norway",
+    "saudi arabia",
+    "spain",
+    "sweden",
+    "thailand",
+    "tonga",
+];
+
+/// Kinds of places. Behind a name that several share, they tell which one is meant.
+pub(crate) const KINDS: &[&str] = &[
+    "capital",
+    "city",
+    "country",
+    "county",
+    "department",
+    "district",
+    "municipality",
+    "nation",
+    "province",
+    "region",
+    "republic",
+    "state",
+    "territory",
+    "town",
+    "village",
+];
+
+/// States whose formal name is another state's, or another age's, or whose bare name is rather a
+/// city's. So the kind of place that a remark names matters, too.
 const FORM_MATTERS: &[&str] = &[
     "china", "congo", "galicia", "georgia", "korea", "ireland", "israel", "mexico", "new york",
     "sardinia", "sicily", "sudan", "vietnam",
@@ -39,7 +79,7 @@ enum Extent {
 struct Table {
     /// The smallest extent of a name: Georgia is a state before it is a country.
     regions: HashMap<&'static str, Extent>,
-    /// The regions that the bare name of a region or city lies in.
+    /// The regions that the bare name of a region or city lies in. A country lies in itself.
     meant: HashMap<&'static str, Vec<&'static str>>,
     namesakes: HashSet<&'static str>,
     aliases: HashMap<&'static str, &'static str>,
@@ -77,7 +117,7 @@ impl Table {
                 _ => continue,
             };
             table.regions.entry(name).or_insert(extent);
-            table.lies_in(name, more);
+            table.lies_in(name, if more.is_empty() { name } else { more });
         }
         table
     }
@@ -99,6 +139,25 @@ pub(crate) struct Placed<'a> {
 /// Cuts the regions off the end of a text. Where the table does not know them, or where the text
 /// is rather a list ("France, Germany"), nothing is cut.
 pub(crate) fn locate(tokens: &[Token]) -> Placed<'_> {
+    let placed = cut_regions(tokens);
+    let head = text_of(placed.name);
+    let extent = |name: &str| TABLE.regions.get(name).copied();
+    let smallest = placed.within.first().and_then(|&region| extent(region));
+    let peer = smallest.is_some()
+        && extent(alias(&head)) >= smallest
+        && !placed.within.contains(&head.as_str());
+    if peer || head.is_empty() {
+        return Placed {
+            name: tokens,
+            within: Vec::new(),
+        };
+    }
+    placed
+}
+
+/// The same of a text that is surely no list, such as a name and the region behind it in
+/// parentheses: `Luxembourg (Belgium)` is a province.
+pub(crate) fn cut_regions(tokens: &[Token]) -> Placed<'_> {
     let mut name = tokens;
     let mut within = Vec::new();
     let mut smallest = None;
@@ -118,16 +177,6 @@ pub(crate) fn locate(tokens: &[Token]) -> Placed<'_> {
         within.insert(0, region);
         name = &name[..comma];
     }
-    let head = text_of(name);
-    let peer = TABLE.regions.get(alias(&head)).is_some_and(|extent| {
-        smallest.is_some_and(|smallest| *extent >= smallest) && !within.contains(&head.as_str())
-    });
-    if peer || head.is_empty() {
-        return Placed {
-            name: tokens,
-            within: Vec::new(),
-        };
-    }
     Placed { name, within }
 }
 
@@ -140,6 +189,13 @@ pub(crate) fn is_known(tokens: &[Token]) -> bool {
         || TABLE.regions.contains_key(name)
         || TABLE.meant.contains_key(name)
         || TABLE.namesakes.contains(name)
+}
+
+/// Do several places share this name, so that it takes more to say which one is meant?
+pub(crate) fn is_shared(tokens: &[Token]) -> bool {
+    let name = text_of(tokens);
+    let name = alias(&name);
+    TABLE.namesakes.contains(name) || FORM_MATTERS.contains(&name)
 }
 
 /// May two places of one name be one place? Regions must not contradict each other. A name that leaves the nearest ones
@@ -179,6 +235,7 @@ fn plain_form(name: &str) -> &str {
         .find_map(|form| name.strip_prefix(form)?.strip_prefix(' '))
         .map(|rest| rest.strip_prefix("the ").unwrap_or(rest))
         .filter(|rest| TABLE.regions.contains_key(rest) && !FORM_MATTERS.contains(rest))
+        .filter(|rest| !name.starts_with("kingdom ") || KINGDOMS.contains(rest))
         // "Washington" alone does not say that it is the state.
         .filter(|rest| !TABLE.namesakes.contains(rest))
         .unwrap_or(name)

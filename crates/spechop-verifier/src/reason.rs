@@ -105,6 +105,7 @@ pub(crate) fn difference(o: &Reading, g: &Reading) -> Rule {
         .chain(missing(&g.tokens, &o.tokens))
         .collect();
     let differs = |test: &dyn Fn(&Token) -> bool| differing.iter().any(|token| test(token));
+    let number = |token: &Token| token.kind == Kind::Number || token.is_any(&["percent", "/", ":"]);
     let ordinal = |token: &Token| numbers::ordinal_number(token).is_some() || is_generation(token);
     let in_time = |token: &Token| token.kind == Kind::Date || token.is_any(&["bc", "century"]);
     let century = o.tokens.iter().any(|token| token.is("century"));
@@ -112,7 +113,7 @@ pub(crate) fn difference(o: &Reading, g: &Reading) -> Rule {
         Rule::Negation
     } else if differs(&in_time) || century && differs(&ordinal) {
         Rule::Date
-    } else if differs(&|token| token.kind == Kind::Number || token.is_any(&["percent"])) {
+    } else if differs(&number) {
         Rule::Number
     } else if differs(&ordinal) {
         Rule::Ordinal

@@ -1,7 +1,7 @@
 //! A text as tokens: words folded by [`canonical`], numbers by value, and the few marks that carry
 //! meaning. Everything after this step compares tokens, never characters.
 
-use spechop_types::{canonical, is_unseen};
+use spechop_types::{canonical, is_unseen, plain_figure};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Number,
     /// A day, month or year-month; see [`crate::dates`].
     Date,
-    /// `,` `(` `)` `/` `;` or `:`.
+    /// `,` `(` `)` `/` `;` or `:`. Between numbers `/` and `:` are words.
     Mark,
 }
 
@@ -86,6 +86,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
 
 /// Keeps from the digits before it what NFKC would write as more of them: "10⁹" becomes "10^⁹", since it is not
 /// 109, and "2½" becomes "2 ½", since it is not 21/2. What nobody sees is left out: a soft hyphen parts no word.
+/// Digits of other scripts become those of ASCII, since only these are read as numbers.
 fn with_figures_apart(text: &str) -> String {
     let is_raised = |c| matches!(c, '⁰' | '¹' | '²' | '³' | '⁴'..='⁹' | '⁺' | '⁻');
     let is_fraction = |c| matches!(c, '¼'..='¾' | '⅐'..='⅟' | '↉');
@@ -95,7 +96,7 @@ fn with_figures_apart(text: &str) -> String {
         // All of them look the same, and some keyboards and models write one and some another.
         let c = match c {
             '\u{2010}' | '\u{2011}' | '\u{2012}' => '-',
-            c => c,
+            c => plain_figure(c),
         };
         // What follows a raised digit is the same exponent.
         if before.is_numeric() && !is_raised(before) && is_raised(c) {
@@ -298,6 +299,11 @@ impl Scan<'_> {
         match c {
             '&' => self.out.push(Token::word("and")),
             '%' => self.out.push(Token::word("percent")),
+            // "1/3" is not "1:3". NFKC writes "½" with a slash of its own.
+            '/' | ':' | '⁄' if self.is_between_numbers() => {
+                self.flush_currency();
+                self.out.push(Token::word(if c == ':' { ':' } else { '/' }));
+            }
             ',' | '(' | ')' | '/' | ';' | ':' => {
                 self.flush_currency();
                 self.out.push(Token::new(c.to_string(), Kind::Mark));
@@ -313,16 +319,8 @@ impl Scan<'_> {
             // Feet or minutes, and two for inches or seconds. Elsewhere it stands for an apostrophe.
             '′' if self.out.last().is_some_and(is_measured) => self.out.push(Token::word(c)),
             // A dash between numbers is a range, between words it only joins.
-            '-' | '–' | '—' | '−' => {
-                let after = self.chars[self.at + 1..]
-                    .iter()
-                    .find(|c| !c.is_whitespace());
-                let number = |t: &Token| t.kind == Kind::Number || t.is("percent");
-                let between_numbers =
-                    self.out.last().is_some_and(number) && after.is_some_and(char::is_ascii_digit);
-                if between_numbers {
-                    self.out.push(Token::word("to"));
-                }
+            '-' | '–' | '—' | '−' if self.is_between_numbers() => {
+                self.out.push(Token::word("to"));
             }
             // No other mark but a currency's says anything.
             _ => {
@@ -335,6 +333,15 @@ impl Scan<'_> {
                 }
             }
         }
+    }
+
+    /// Do numbers stand on both sides of the mark at this place?
+    fn is_between_numbers(&self) -> bool {
+        let after = self.chars[self.at + 1..]
+            .iter()
+            .find(|c| !c.is_whitespace());
+        let number = |t: &Token| t.kind == Kind::Number || t.is("percent");
+        self.out.last().is_some_and(number) && after.is_some_and(char::is_ascii_digit)
     }
 
     fn flush_currency(&mut self) {

@@ -155,6 +155,7 @@ fn verdicts_name_their_rule() {
         ("Paris", "not Paris", "negation", 1.0, 0.5),
         ("May 8, 1994", "1994", "date", 0.0, 0.0),
         ("Apollo 11", "Apollo 13", "number", 0.5, 1.0 / 3.0),
+        ("1/3", "1:3", "number", 2.0 / 3.0, 0.5),
         ("first wife", "second wife", "ordinal", 0.5, 1.0 / 3.0),
         ("North Korea", "South Korea", "direction", 0.5, 1.0 / 3.0),
         ("Paris", "Paris or London", "alternatives", 1.0, 1.0 / 3.0),
