@@ -1,6 +1,6 @@
 """Where an answer ends, and what cannot be one: the same rules as `crates/spechop-embed/src/reader/boundary.rs`.
 
-That file says why. Both are held against its `boundary/cases.tsv`.
+That file says why. Both are held against its `boundary/cases.tsv`, and both read its `boundary/namesakes.tsv`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import unicodedata
 from pathlib import Path
 
 CASES = Path(__file__).resolve().parents[2] / "crates/spechop-embed/src/reader/boundary/cases.tsv"
+NAMESAKES = CASES.with_name("namesakes.tsv")
 # Spans of a passage that may be passed over before it says nothing.
 PASSED_OVER_MAX = 32
 
@@ -75,6 +76,22 @@ _INTRODUCED = {
 }
 
 
+def _read_namesakes() -> tuple[list[str], dict[str, tuple[list[str], list[str]]]]:
+    """Regions that have places of many of the names; of each city, its bare name's regions and further ones."""
+    regions: list[str] = []
+    cities: dict[str, tuple[list[str], list[str]]] = {}
+    for line in NAMESAKES.read_text(encoding="utf-8").splitlines():
+        kind, *fields = line.split("\t")
+        if kind == "region":
+            regions += fields[0].split(",")
+        elif kind == "city":
+            name, own, also = [*fields, ""][:3]
+            cities[name] = own.split(","), also.split(",") if also else []
+    return regions, cities
+
+
+_REGIONS, _CITIES = _read_namesakes()
+
 _SIGNS = {"+": " plus", "＋": " plus", "#": " sharp", "＃": " sharp", "♯": " sharp", "♭": " flat"}
 _SIGNS_BEHIND_LETTER = re.compile(r"(?<=[^\W\d_]|[\u0300-\u036f])[+＋#＃♯♭]+")
 
@@ -131,8 +148,14 @@ def kind_of(question: str) -> str:
 
 
 def with_title(question: str, text: str, end: int) -> str:
-    """The first `end` characters of a text, and a title that follows the name of a person there or begins in it."""
-    if kind_of(question) != PERSON:
+    """The first `end` characters of a text, and a title that follows the name of a person there or begins in it.
+
+    The region behind the name of a city counts as its title, if a better known one has that name.
+    """
+    kind = kind_of(question)
+    if kind == PLACE:
+        return text[: max(_region_end(text, len(_first_part(text[:end]))) or end, end)]
+    if kind != PERSON:
         return text[:end]
     name, comma, _ = text[:end].partition(",")
     completed = _title_end(text, len(name.rstrip())) if comma else None
@@ -147,14 +170,39 @@ def _title_end(text: str, end: int) -> int | None:
     return end + len(title[1] or title[2]) if title else None
 
 
+def _region_end(text: str, end: int) -> int | None:
+    """The end of the region behind a city's name in the first `end` characters, if a better known one lies elsewhere."""
+    begin = next((at for at, c in enumerate(text[:end]) if c.isupper()), end)
+    if text[begin:end] not in _CITIES:
+        return None
+    own, also = _CITIES[text[begin:end]]
+    rest = _behind_comma(text[end:])
+    county, said, behind = rest.partition(" County")
+    if said and all(word.isalpha() and word[0].isupper() for word in county.split(" ")):
+        rest = _behind_comma(behind)
+    others = [*(region for region in _REGIONS if region not in own), *also]
+    region = next((region for region in others if _begins_with(rest, region)), None)
+    return len(text) - len(rest) + len(region) if region else None
+
+
+def _behind_comma(text: str) -> str:
+    before, _, behind = text.partition(",")
+    return "" if before.strip(" ") else behind.lstrip(" ")
+
+
+def _begins_with(text: str, name: str) -> bool:
+    """Whether the name ends there as well: "Virginia Beach" is not Virginia."""
+    behind = text[len(name) :]
+    return text.startswith(name) and not behind[:1].isalnum() and not re.sub("^[ -]", "", behind)[:1].isupper()
+
+
 def cut(question: str, span: str) -> str | None:
     """What of the span is the answer; None if it answers something else."""
     if _runs_on(span):
         return None
     kind = kind_of(question)
-    answer = _within_brackets(span)
-    if kind == PLACE:
-        answer = _first_part(answer)
+    whole = _within_brackets(span)
+    answer = first = _first_part(whole) if kind == PLACE else whole
     followed = _FOLLOWED.fullmatch(answer) if kind == PERSON else None
     answer = followed[1] if followed else answer
     introduced = _INTRODUCED[kind].fullmatch(answer) if kind in _INTRODUCED else None
@@ -174,6 +222,10 @@ def cut(question: str, span: str) -> str | None:
         return None
     if kind in (PLACE, PERSON) and digit and all(re.fullmatch(r"[0-9]+", w) or w in _MONTHS for w in words.split()):
         return None
+    if kind == PLACE:
+        # The rules above are about the name alone. It stands at the end of `first`.
+        named = whole[len(first) - len(answer) :]
+        answer = named[: _region_end(named, len(answer)) or len(answer)]
     return answer
 
 

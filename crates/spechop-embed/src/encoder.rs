@@ -1,6 +1,7 @@
 //! The encoder as the rest of the program sees it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -280,7 +281,11 @@ fn digests(
     proven_sha256: &BTreeMap<String, String>,
 ) -> Result<Vec<Digested>, OpenError> {
     let mut names = vec![recipe.model.clone(), recipe.tokenizer.clone()];
-    names.extend(weights_beside(dir, recipe)?);
+    let beside = weights_beside(dir, &recipe.model).map_err(|source| OpenError::Read {
+        path: dir.to_owned(),
+        source,
+    })?;
+    names.extend(beside.into_iter().filter(|name| *name != recipe.tokenizer));
     let digest = |name: &String| {
         let proven = proven_sha256.get(name).and_then(|hex| bytes_of(hex));
         let path = dir.join(name);
@@ -291,22 +296,21 @@ fn digests(
     names.iter().map(digest).collect()
 }
 
-/// The files of weights that are too large for an ONNX file. Exporters name them after it
-/// (`model.onnx_data`, `model.onnx.data`), so every file of such a name counts.
-fn weights_beside(dir: &Path, recipe: &Recipe) -> Result<Vec<String>, OpenError> {
-    let unreadable = |source| OpenError::Read {
-        path: dir.to_owned(),
-        source,
-    };
+/// The files in `dir` that hold the weights of an ONNX file which are too large for it, sorted by name.
+/// Exporters name them after it (`model.onnx_data`, `model.onnx.data`), so every file of such a name counts.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn weights_beside(dir: &Path, model: &str) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
         // An ONNX file names others in UTF-8.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        let is_known = name == recipe.model || name == recipe.tokenizer;
-        if name.starts_with(&recipe.model) && !is_known && entry.path().is_file() {
+        if name.starts_with(model) && name != model && entry.path().is_file() {
             names.push(name);
         }
     }

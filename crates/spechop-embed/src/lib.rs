@@ -22,7 +22,7 @@ mod text;
 mod waiting;
 mod worker;
 
-pub use encoder::{EncoderOptions, OnnxEncoder};
+pub use encoder::{EncoderOptions, OnnxEncoder, weights_beside};
 pub use encoding::Counts;
 pub use error::OpenError;
 pub use reader::{

@@ -9,10 +9,14 @@
 //! `boundary/cases.tsv` is the table of cases. `eval/train/reader_boundary.py` is the same in Python, for
 //! training and calibration.
 
+mod namesakes;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
 use spechop_types::canonical_name;
+
+use self::namesakes::region_end;
 
 /// The title behind a name: ", 1st Duke of Buckingham", ", Prince of Thurn and Taxis", ", 2nd Baronet".
 ///
@@ -132,16 +136,19 @@ impl Asked {
     ///
     /// A name alone is often that of several of a family. Of the gold hops of 2WikiMultihopQA that name a
     /// relative whose title stands behind the name, three in four have the title.
+    ///
+    /// The region behind the name of a city counts as its title, if a better known one has that name.
     pub(crate) fn with_title<'a>(&self, text: &'a str, len: usize) -> &'a str {
         let span = &text[..len];
-        if self.kind != Kind::Person {
-            return span;
-        }
         let completed = || {
             let (name, _) = span.split_once(',')?;
             title_end(text, name.trim_end().len()).filter(|end| *end > len)
         };
-        let end = title_end(text, len).or_else(completed);
+        let end = match self.kind {
+            Kind::Person => title_end(text, len).or_else(completed),
+            Kind::Place => region_end(text, first_part(span).len()).filter(|end| *end > len),
+            _ => None,
+        };
         &text[..end.unwrap_or(len)]
     }
 
@@ -150,10 +157,12 @@ impl Asked {
         if runs_on(span) {
             return None;
         }
-        let mut answer = within_brackets(span);
-        if self.kind == Kind::Place {
-            answer = first_part(answer);
-        }
+        let whole = within_brackets(span);
+        let first = match self.kind {
+            Kind::Place => first_part(whole),
+            _ => whole,
+        };
+        let mut answer = first;
         if self.kind == Kind::Person
             && let Some(name) = FOLLOWED.captures(answer).and_then(|found| found.get(1))
         {
@@ -170,6 +179,11 @@ impl Asked {
         let is_said = !self.has_choice && self.said.contains(&words);
         if words.trim().is_empty() || is_said || !self.fits(answer, &words) {
             return None;
+        }
+        if self.kind == Kind::Place {
+            // The rules above are about the name alone. It stands at the end of `first`.
+            let named = &whole[first.len() - answer.len()..];
+            answer = region_end(named, answer.len()).map_or(answer, |end| &named[..end]);
         }
         Some(answer)
     }
@@ -329,7 +343,7 @@ fn within_brackets(span: &str) -> &str {
     }
 }
 
-/// "Santa Rosa" of "Santa Rosa, California".
+/// "Santa Rosa" of "Santa Rosa, California". Whether a region stays is decided later ([`region_end`]).
 fn first_part(place: &str) -> &str {
     let Some((first, rest)) = place.split_once(',') else {
         return place;

@@ -1,10 +1,11 @@
 //! What a configuration uses, by name and hash: two bundles with the same parts are comparable.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use spechop_config::{Config, EncoderKind, Engine, LexicalWeight, Model, Reader};
+use spechop_embed::weights_beside;
 
 use crate::models::of_file;
 
@@ -17,7 +18,7 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<BTreeMap<String, String>> {
         add("reader", reader);
     }
     let encoder = match &config.encoder.kind {
-        EncoderKind::Onnx { dir, .. } => hashed(&[&dir.join("model.onnx")])?,
+        EncoderKind::Onnx { dir, .. } => hashed(&paths(&onnx(dir)?))?,
         EncoderKind::Http(options) => format!("{} over HTTP", options.model),
     };
     add("encoder", encoder);
@@ -70,8 +71,9 @@ fn reader(reader: &Reader) -> anyhow::Result<Option<String>> {
         Reader::Generator => None,
         Reader::Model(own) => Some(model(own)?),
         Reader::Spans { dir, .. } => {
-            let files = [dir.join("model.onnx"), dir.join("reader.toml")];
-            Some(hashed(&files.each_ref().map(|file| file.as_path()))?)
+            let mut files = onnx(dir)?;
+            files.push(dir.join("reader.toml"));
+            Some(hashed(&paths(&files))?)
         }
     })
 }
@@ -90,6 +92,19 @@ fn model(model: &Model) -> anyhow::Result<String> {
     }
 }
 
+/// The model of a folder, then the files in which it keeps weights beside itself.
+fn onnx(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    const MODEL: &str = "model.onnx";
+    let beside = weights_beside(dir, MODEL);
+    let beside = beside.with_context(|| format!("cannot read {}", dir.display()))?;
+    let names = std::iter::once(MODEL.to_owned()).chain(beside);
+    Ok(names.map(|name| dir.join(name)).collect())
+}
+
+fn paths(files: &[PathBuf]) -> Vec<&Path> {
+    files.iter().map(PathBuf::as_path).collect()
+}
+
 /// `folder/file sha256`, one after the other. Of the folder the last name alone: where it lies on this
 /// machine makes no difference.
 pub(super) fn hashed(files: &[&Path]) -> anyhow::Result<String> {
@@ -100,4 +115,25 @@ pub(super) fn hashed(files: &[&Path]) -> anyhow::Result<String> {
         Ok(format!("{} {}", name.join("/"), &print.sha256[..16]))
     });
     Ok(named.collect::<anyhow::Result<Vec<_>>>()?.join(" + "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn weights_beside_a_model_are_part_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |file: &str, text: &str| {
+            fs::write(dir.path().join(file), text).unwrap();
+            hashed(&paths(&onnx(dir.path()).unwrap())).unwrap()
+        };
+        let alone = of("model.onnx", "graph");
+        assert_eq!(of("tokenizer.json", "words"), alone);
+        let with_weights = of("model.onnx.data", "weights");
+        assert!(with_weights.starts_with(&alone) && with_weights != alone);
+        assert_ne!(of("model.onnx.data", "others"), with_weights);
+    }
 }
