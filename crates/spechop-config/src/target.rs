@@ -59,8 +59,8 @@ impl Target {
             Self::Index => "index".to_owned(),
             Self::Web(web) => {
                 let engines = web.providers.iter().map(|provider| {
-                    let HttpEndpoint { name, base_url, .. } = &provider.engine.endpoint;
-                    format!("{name} {base_url}")
+                    let SearchEngine { endpoint, kind } = &provider.engine;
+                    format!("{} {}{}", endpoint.name, endpoint.base_url, behind(kind))
                 });
                 format!("web {}", engines.collect::<Vec<_>>().join(", "))
             }
@@ -69,6 +69,23 @@ impl Target {
             Self::Mcp(options) => format!("mcp {} of {}", options.tool, options.server),
         }
     }
+}
+
+/// Who answers behind an engine, as far as its own options say.
+fn behind(kind: &EngineKind) -> String {
+    let options = match kind {
+        EngineKind::Searxng { engines, language } => vec![
+            ("engines", engines.as_deref()),
+            ("language", language.as_deref()),
+        ],
+        EngineKind::DuckDuckGo { region } => vec![("region", Some(region.as_str()))],
+        EngineKind::Brave
+        | EngineKind::Tavily { .. }
+        | EngineKind::Serper
+        | EngineKind::MediaWiki { .. } => Vec::new(),
+    };
+    let said = |(name, value): (&str, Option<&str>)| Some(format!(" {name}={}", value?));
+    options.into_iter().filter_map(said).collect()
 }
 
 /// How the web is searched and read.
@@ -165,6 +182,19 @@ pub(super) fn must_be_usable(keys: &mut Keys<'_>, section: &str, endpoint: &Http
     }
 }
 
+/// Settings with which no page can be fetched are told then, too.
+fn must_be_fetchable(keys: &mut Keys<'_>, pages: &PageOptions) {
+    for (key, checked) in [
+        ("user_agent", pages.check_user_agent()),
+        ("contact", pages.check_contact()),
+        ("ports", pages.check_ports()),
+    ] {
+        if let Err(error) = checked {
+            keys.mistake(&format!("web.{key}"), error.to_string());
+        }
+    }
+}
+
 fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     let names = keys.list("web.providers").unwrap_or_default();
     let pages = PageOptions {
@@ -185,6 +215,9 @@ fn web(keys: &mut Keys<'_>, env: &Env, is_used: bool) -> Web {
     }
     if names.is_empty() {
         keys.mistake("web.providers", "somebody has to search");
+    }
+    if is_used {
+        must_be_fetchable(keys, &pages);
     }
     Web {
         breaker: BreakerOptions {
@@ -323,14 +356,14 @@ fn ask_at(
 
 fn pages(keys: &mut Keys<'_>) -> PageOptions {
     let ports = keys.list("web.ports").map(|ports| {
-        let port = |text: &String| match text.parse::<u16>() {
-            Ok(port) => Some(port),
-            Err(_) => {
+        let port = |text: &String| {
+            text.parse::<u16>().unwrap_or_else(|_| {
                 keys.mistake("web.ports", format!("{text:?} is no port"));
-                None
-            }
+                // In its place, so that nobody hears of a list without ports as well.
+                0
+            })
         };
-        ports.iter().filter_map(port).collect()
+        ports.iter().map(port).collect()
     });
     PageOptions {
         limit: keys.millis("web.page_ms_max"),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
-use spechop_ports::{Call, Lane, PortError, Sparingly};
+use spechop_config::Allowance;
+use spechop_ports::{Call, Lane, PortError, Sparingly, Wishes};
 use spechop_types::{Chance, Owned, OwnedCache, Passage, QUESTION_BYTES_MAX, Tenant, with_causes};
 use tokio::time::timeout;
 
@@ -114,9 +115,21 @@ impl Finder {
         queries: Vec<String>,
         topk: Option<usize>,
     ) -> Result<Vec<Vec<Passage>>, FindError> {
+        let wishes = Wishes::default();
+        self.find_as_wished(caller, queries, topk, wishes).await
+    }
+
+    /// The same for a caller with wishes.
+    pub(crate) async fn find_as_wished(
+        &self,
+        caller: &Caller,
+        queries: Vec<String>,
+        topk: Option<usize>,
+        wishes: Wishes,
+    ) -> Result<Vec<Vec<Passage>>, FindError> {
         let metrics = &self.state.metrics;
         let awaited = Awaited::counted_by(|outcome| metrics.retrieved(outcome));
-        let found = self.search(caller, queries, topk).await;
+        let found = self.search(caller, queries, topk, wishes).await;
         awaited.arrives();
         match &found {
             Ok(_) => metrics.retrieved(Outcome::Answered),
@@ -183,6 +196,7 @@ impl Finder {
         Caller { tenant, trace }: &Caller,
         queries: Vec<String>,
         topk: Option<usize>,
+        wishes: Wishes,
     ) -> Result<Vec<Vec<Passage>>, FindError> {
         let config = self.state.config();
         let questions = &config.questions;
@@ -190,6 +204,7 @@ impl Finder {
             return Err(AskError::ShuttingDown.into());
         }
         check(&queries, topk, questions.passages_max)?;
+        check_allowance(queries.len(), config.allowance)?;
         let topk = topk.unwrap_or(questions.passages().get());
         let _place = self.state.retrievals.take(tenant)?;
         let mut hold = self.hold(tenant, queries.len()).await?;
@@ -200,7 +215,7 @@ impl Finder {
         let retriever = &self.state.toolbox.retriever;
         let searches = queries.into_iter().map(|query| {
             let call = Call::of(tenant.clone(), Lane::Authoritative, Chance::CERTAIN);
-            let call = call.traced(trace.clone());
+            let call = call.traced(trace.clone()).with(wishes);
             async move { retriever.retrieve(&call, &query, topk).await }
         });
         let limit = questions.limits.target;
@@ -292,6 +307,20 @@ fn check(queries: &[String], topk: Option<usize>, topk_max: NonZeroUsize) -> Res
         Some(topk) if topk == 0 || topk > topk_max.get() => {
             let problem = format!("topk is {topk}; 1 to {topk_max} are found");
             Err(AskError::wrong("topk", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether so many look-ups can ever be paid for: more than a whole allowance would be refused again and again.
+fn check_allowance(queries: usize, allowance: Option<Allowance>) -> Result<(), AskError> {
+    let most = allowance.and_then(|allowance| allowance.target_calls);
+    match most {
+        Some(most) if queries as u64 > most => {
+            let problem = format!(
+                "there are {queries} queries; tenant.target_calls allows {most} in a period"
+            );
+            Err(AskError::wrong("queries", problem))
         }
         _ => Ok(()),
     }

@@ -12,6 +12,7 @@ use futures::future::{join_all, select_ok};
 use serde::Serialize;
 use spechop_config::{Config, DraftedBy, EncoderKind, Engine, Model, Reader, Target};
 use spechop_ports::{Vitals, is_loopback};
+use spechop_web::HttpEndpoint;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -279,7 +280,10 @@ fn parts(config: &Config) -> Vec<Part> {
         Target::Web(web) => {
             let providers = web.providers.iter();
             let endpoints = providers.map(|provider| &provider.engine.endpoint);
-            let places = match endpoints.clone().any(|endpoint| endpoint.proxy.is_some()) {
+            let is_away = |url: &str| places([url]).iter().any(|(host, _)| !is_loopback(host));
+            let is_behind =
+                |endpoint: &HttpEndpoint| endpoint.proxy.is_some() && is_away(&endpoint.base_url);
+            let places = match endpoints.clone().any(is_behind) {
                 // As above.
                 true => Vec::new(),
                 false => places(endpoints.map(|endpoint| &*endpoint.base_url)),

@@ -8,7 +8,7 @@ use crate::support::{Server, bare, config, eventually, question};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use spechop_ports::{Call, Lane, PortError, Retriever, contract};
+use spechop_ports::{Call, Lane, PortError, Retriever, Wishes, contract};
 use spechop_proto::AskResponse;
 use spechop_server::Bare;
 use spechop_testkit::Script;
@@ -101,15 +101,30 @@ async fn one_server_holds_the_index_and_another_answers() {
     assert!(holder.look_ups().await >= 3);
 }
 
-/// Finds nothing, and notes for which span it was asked.
+/// Finds nothing, and notes for which span it was asked, and whether for fresh results.
 #[derive(Default)]
-struct Overheard(Mutex<Vec<String>>);
+struct Overheard {
+    parents: Mutex<Vec<String>>,
+    fresh: Mutex<Vec<bool>>,
+}
+
+impl Overheard {
+    /// A server that asks this.
+    async fn server(self: &Arc<Self>) -> Server {
+        Server::with(Script::instant(1), config(ON), |ports| Bare {
+            retriever: self.clone(),
+            ..bare(ports)
+        })
+        .await
+    }
+}
 
 #[async_trait]
 impl Retriever for Overheard {
     async fn retrieve(&self, call: &Call, _: &str, _: usize) -> Result<Vec<Passage>, PortError> {
         let parent = call.trace_headers().next().map(|(_, value)| value);
-        self.0.lock().extend(parent);
+        self.parents.lock().extend(parent);
+        self.fresh.lock().push(call.is_fresh());
         Ok(Vec::new())
     }
 }
@@ -118,15 +133,35 @@ impl Retriever for Overheard {
 async fn whoever_is_asked_in_turn_hears_of_the_callers_trace() {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let overheard = Arc::new(Overheard::default());
-    let server = Server::with(Script::instant(1), config(ON), |ports| Bare {
-        retriever: overheard.clone(),
-        ..bare(ports)
-    })
-    .await;
+    let server = overheard.server().await;
     let head = format!("traceparent: {PARENT}\r\n");
     let (status, answer) = retrieve(&server, &head, r#"{"queries":["a"]}"#).await;
     assert_eq!((status, &answer["result"]), (200, &json!([[]])));
-    assert_eq!(*overheard.0.lock(), [PARENT]);
+    assert_eq!(*overheard.parents.lock(), [PARENT]);
+}
+
+/// As another server of ours says it, whose question is to be answered without kept results.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_asked_in_turn_hears_that_nothing_kept_may_serve() {
+    let overheard = Arc::new(Overheard::default());
+    let server = overheard.server().await;
+    for (head, fresh) in [
+        ("", false),
+        ("Cache-Control: no-store\r\n", false),
+        ("Cache-Control: max-age=0, No-Cache\r\n", true),
+    ] {
+        let (status, _) = retrieve(&server, head, r#"{"queries":["a"]}"#).await;
+        let heard = overheard.fresh.lock().pop();
+        assert_eq!((status, heard), (200, Some(fresh)), "{head}");
+    }
+    for fresh in [false, true] {
+        let call = Call::authoritative().with(Wishes {
+            fresh,
+            ..Wishes::default()
+        });
+        client(&server).retrieve(&call, "a", 1).await.unwrap();
+        assert_eq!(overheard.fresh.lock().pop(), Some(fresh));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,6 +315,12 @@ async fn a_tenant_pays_for_its_look_ups() {
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 200);
     assert_eq!(retrieve(&server, a, &asked(1)).await.0, 429);
     assert_eq!(retrieve(&server, "", &asked(5)).await.0, 200);
+    // It would be too much for a new period, too.
+    let (status, answer) = retrieve(&server, a, &asked(6)).await;
+    assert_eq!(status, 400, "{answer}");
+    let said = "queries: there are 6 queries; tenant.target_calls allows 5 in a period";
+    assert_eq!(answer["message"], said);
+    assert_eq!(answer["code"], "INVALID_ARGUMENT");
 
     // The client tells the tenant on, and hears of it.
     let tenant = Tenant::new("a").unwrap();

@@ -72,6 +72,8 @@ const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
 
 /// The only network out of which addresses of IPv6 are given to anybody.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+/// Bits before an address of IPv4 in the form of IPv6 (`::ffff:0:0/96`).
+const MAPPED_BITS: u8 = 96;
 /// Wraps an address of IPv4; its provider unwraps it.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
@@ -114,14 +116,43 @@ impl FromStr for Opening {
             }
             None => (text.to_owned(), None),
         };
-        let net = net
-            .parse()
-            .or_else(|_| net.parse::<IpAddr>().map(IpNet::from));
         let port = port.map(str::parse).transpose();
         Ok(Self {
-            net: net.map_err(|_| wrong())?.trunc(),
+            net: net_of(&net).ok_or_else(wrong)?,
             port: port.map_err(|_| wrong())?,
         })
+    }
+}
+
+/// A network that an operator closes on every port, e.g. `203.0.113.0/24` or `203.0.113.7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closing(pub IpNet);
+
+impl FromStr for Closing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<Opening>() {
+            Ok(Opening { net, port: None }) => Ok(Self(net)),
+            _ => Err(format!(
+                "{text:?} is no network such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32"
+            )),
+        }
+    }
+}
+
+/// A network, or the one of a lone address. If it is one of IPv4 in the form of IPv6, it is one of IPv4, as
+/// the addresses are that are compared with it.
+fn net_of(text: &str) -> Option<IpNet> {
+    let lone = |_| text.parse::<IpAddr>().map(IpNet::from);
+    let net = text.parse::<IpNet>().or_else(lone).ok()?.trunc();
+    let IpNet::V6(mapped) = net else {
+        return Some(net);
+    };
+    let length = mapped.prefix_len().checked_sub(MAPPED_BITS);
+    match (mapped.addr().to_ipv4_mapped(), length) {
+        (Some(ip), Some(length)) => Ipv4Net::new(ip, length).ok().map(IpNet::V4),
+        _ => Some(net),
     }
 }
 
@@ -133,7 +164,7 @@ pub(crate) struct Policy {
     /// Networks that are open although they are not public.
     pub(crate) allow: Vec<Opening>,
     /// Networks that are closed although they are public or allowed.
-    pub(crate) deny: Vec<IpNet>,
+    pub(crate) deny: Vec<Closing>,
 }
 
 /// Why an address may not be fetched, in a few words. It names no address that a name stands for:
@@ -207,7 +238,7 @@ impl Policy {
         Gate {
             public: self.ports.contains(&port),
             open: open.map(|opening| opening.net).collect(),
-            closed: self.deny.clone(),
+            closed: self.deny.iter().map(|closing| closing.0).collect(),
         }
     }
 }

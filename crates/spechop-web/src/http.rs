@@ -18,6 +18,9 @@ use crate::proxy::{Proxy, through};
 /// Used less long ago, a connection is still open.
 const OPEN_FOR: Duration = Duration::from_secs(60);
 
+/// How the client says that a proxy refuses a tunnel with status 407. It shows no type for that.
+const WANTS_LOGIN: &str = "proxy authorization required";
+
 /// A server's address, as the operator describes it, and what an answer may take.
 #[derive(Clone, Debug)]
 pub struct HttpEndpoint {
@@ -209,6 +212,9 @@ pub(crate) enum Broken {
     /// No connection, or a broken one.
     #[error("{0}")]
     Line(String),
+    /// No way through the proxy: its answer, or its refusal of a tunnel.
+    #[error("status 407: the proxy wants another login")]
+    ProxyLogin,
     #[error("no answer within {} ms", .limit.as_millis())]
     Late { limit: Duration },
     #[error("more than {most} bytes")]
@@ -381,7 +387,11 @@ fn base(endpoint: &HttpEndpoint) -> Result<Url, InvalidHttpEndpoint> {
 
 fn broken(error: reqwest::Error) -> Broken {
     // The last cause says the most, and none of them holds what was asked.
-    Broken::Line(innermost(&error.without_url()).to_string())
+    let cause = innermost(&error.without_url()).to_string();
+    match cause.contains(WANTS_LOGIN) {
+        true => Broken::ProxyLogin,
+        false => Broken::Line(cause),
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ use crate::service::{Service, ServiceOptions};
 /// The header by which a SpecHop server knows its tenants.
 const TENANT: &str = "spechop-tenant";
 
+/// The header by which whoever keeps results hears that none of them may serve.
+const NOTHING_KEPT: (&str, &str) = ("cache-control", "no-cache");
+
 /// How to ask a retriever over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpRetrieverOptions {
@@ -66,15 +69,15 @@ impl Retriever for HttpRetriever {
         }
         let body = json!({ "queries": [query], "topk": limit, "return_scores": true });
         let tenant = call.tenant().as_str();
-        let told = [(TENANT, tenant)];
-        let headers = if self.with_tenant && !tenant.is_empty() {
-            &told[..]
-        } else {
-            &[]
-        };
+        let tells_tenant = self.with_tenant && !tenant.is_empty();
+        let headers = [
+            tells_tenant.then_some((TENANT, tenant)),
+            call.is_fresh().then_some(NOTHING_KEPT),
+        ];
+        let headers: Vec<_> = headers.into_iter().flatten().collect();
         let parse = |body: &[u8]| parse(body, limit);
         let _scanning = call.doing(Activity::Scan);
-        self.service.post(call, headers, &body, parse).await
+        self.service.post(call, &headers, &body, parse).await
     }
 
     /// The connection is open then. No query is sent.

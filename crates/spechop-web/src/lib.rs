@@ -12,6 +12,7 @@ mod cache;
 mod http;
 pub mod http_encoder;
 pub mod http_retriever;
+mod markup;
 pub mod page;
 mod proxy;
 mod resolve;

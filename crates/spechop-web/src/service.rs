@@ -123,6 +123,7 @@ impl Service {
             Broken::Line(detail) => (PortError::unavailable(what, detail), Again::Soon),
             // Another request would only add to what the server does not keep up with.
             Broken::Late { limit } => (PortError::timed_out(what, limit), Again::Never),
+            Broken::ProxyLogin => (PortError::refused(what, broken.to_string()), Again::Never),
             Broken::TooLong { .. } => {
                 let detail = broken.to_string();
                 (PortError::Malformed { what, detail }, Again::Never)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::{PushedBack, Site};
 use serde_json::{Value, json};
-use spechop_ports::{Call, Lane, PortError, Retriever, contract};
+use spechop_ports::{Call, Lane, PortError, Retriever, Wishes, contract};
 use spechop_types::{Activity, Chance, Tenant, TraceContext};
 use spechop_web::{HttpRetriever, HttpRetrieverOptions};
 use wiremock::matchers::{any, body_json, header, method, path};
@@ -89,6 +89,24 @@ async fn a_search_belongs_to_the_trace_of_its_call() {
         let requests = server.received_requests().await.expect("requests");
         let headers = &requests.last().expect("one").headers;
         let told = TraceContext::HEADERS.map(|name| headers.get(name)?.to_str().ok());
+        assert_eq!(told, expected);
+    }
+}
+
+/// Whoever keeps results hears that none of them may serve.
+#[tokio::test]
+async fn a_fresh_search_says_that_it_is() {
+    let server = server(&[]).await;
+    let retriever = HttpRetriever::new(&options(&server)).expect("a retriever");
+    for (fresh, expected) in [(false, None), (true, Some("no-cache"))] {
+        let call = Call::authoritative().with(Wishes {
+            fresh,
+            ..Wishes::default()
+        });
+        retriever.retrieve(&call, "q", 2).await.expect("ok");
+        let requests = server.received_requests().await.expect("requests");
+        let told = requests.last().expect("one").headers.get("cache-control");
+        let told = told.map(|told| told.to_str().expect("a text"));
         assert_eq!(told, expected);
     }
 }

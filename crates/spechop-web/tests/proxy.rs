@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::support::{self, Names, Site, article, options, read};
-use spechop_ports::{Call, SearchProvider};
+use spechop_ports::{Call, SearchProvider, SearchTrouble};
 use spechop_web::Proxy;
 use spechop_web::page::{HttpPageReader, Page, PageFailure, PageOptions};
 use spechop_web::search::{EngineKind, SearchEngine};
@@ -189,6 +189,27 @@ async fn a_search_goes_through_it_unless_the_provider_is_on_this_machine() {
             .is_empty()
     );
     assert_eq!((proxy.requests().len(), here.requests().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_proxy_that_wants_another_login_is_told_as_such() {
+    let proxy = Site::start(|_, answer| answer.status(407));
+    // What is encrypted gets no tunnel, and the rest an answer of the proxy's own.
+    for (url, asked) in [
+        ("https://search.example", "CONNECT search.example:443 "),
+        ("http://search.example", "GET http://search.example/search?"),
+    ] {
+        let provider = searxng(url, &proxy);
+        let failure = provider.search(&Call::authoritative(), "rivers", 5).await;
+        let trouble = failure.unwrap_err().trouble;
+        assert_eq!(
+            trouble,
+            SearchTrouble::Misconfigured {
+                remedy: "status 407: the proxy wants another login; set web.proxy_login_env".into()
+            }
+        );
+        assert!(proxy.requests().last().unwrap().starts_with(asked), "{url}");
+    }
 }
 
 /// Tells the test below, in a process of its own, where the proxy is.

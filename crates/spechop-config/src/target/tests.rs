@@ -171,6 +171,72 @@ fn engines_are_told_who_asks_as_sites_are_and_bring_as_much_text_along() {
     assert_eq!(web.pages.text_chars_max, 2000);
 }
 
+#[test]
+fn web_settings_with_which_no_server_starts_are_told_before_that() {
+    for (lines, told) in [
+        (
+            "contact = \"Jürgen\"",
+            "web.contact (c.toml): the contact \"Jürgen\" cannot be sent: it must be visible ASCII",
+        ),
+        (
+            "user_agent = \"(bot)\"",
+            "web.user_agent (c.toml): the user agent \"(bot)\" cannot be sent",
+        ),
+        (
+            "ports = []",
+            "web.ports (c.toml): no page can be read: ports and allow are both empty",
+        ),
+        (
+            "ports = [\"http\"]",
+            "web.ports (c.toml): \"http\" is no port",
+        ),
+    ] {
+        let mistakes = read(&format!("[web]\n{lines}")).expect_err(lines);
+        assert_eq!(mistakes.len(), 1, "{lines}: {mistakes:?}");
+        assert!(mistakes[0].starts_with(told), "{lines}: {mistakes:?}");
+    }
+    let of_intranet = read("[web]\nports = []\nallow = [\"10.1.0.0/16\"]");
+    assert!(of_intranet.is_ok(), "{of_intranet:?}");
+    let of_another_target = Keys::meaning("[web]\nports = []", &[], target);
+    assert!(of_another_target.is_ok(), "{of_another_target:?}");
+}
+
+#[test]
+fn networks_are_closed_as_they_are_opened() {
+    let nets = "[\"203.0.113.7\", \"::ffff:198.51.100.0/120\"]";
+    let pages = read(&format!("[web]\nallow = {nets}\ndeny = {nets}"));
+    let pages = pages.unwrap().pages;
+    let opened = pages.allow.iter().map(|opening| opening.net.to_string());
+    let closed = pages.deny.iter().map(|closing| closing.0.to_string());
+    let expected = ["203.0.113.7/32", "198.51.100.0/24"];
+    assert_eq!(opened.collect::<Vec<_>>(), expected);
+    assert_eq!(closed.collect::<Vec<_>>(), expected);
+    let mistakes = read("[web]\ndeny = [\"203.0.113.7:80\"]").unwrap_err();
+    let told = "web.deny (c.toml): \"203.0.113.7:80\" is no network such as";
+    assert!(mistakes[0].starts_with(told), "{mistakes:?}");
+}
+
+/// What was learnt of one engine says nothing of another behind the same address.
+#[test]
+fn who_answers_is_another_if_other_engines_do() {
+    let who = |lines: &str| {
+        let providers = "[web]\nproviders = [\"searxng\", \"duckduckgo\"]";
+        let web = read(&format!("{providers}\n{lines}")).unwrap();
+        Target::Web(Box::new(web)).who()
+    };
+    let usual = who("");
+    let others = [
+        who("[web.searxng]\nengines = \"en\""),
+        who("[web.searxng]\nlanguage = \"en\""),
+        who("[web.duckduckgo]\nregion = \"de-de\""),
+    ];
+    for (n, other) in others.iter().enumerate() {
+        assert_ne!(*other, usual);
+        assert!(!others[..n].contains(other), "{other}");
+    }
+    assert_eq!(who("page_chars_max = 2000"), usual, "the same ones");
+}
+
 /// The retriever of `[target]` with these lines, or what is wrong with them.
 fn read_http(lines: &str) -> Result<HttpRetrieverOptions, Vec<String>> {
     let file = format!("[target]\nkind = \"http\"\n{lines}");

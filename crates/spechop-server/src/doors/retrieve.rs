@@ -7,18 +7,21 @@
 //! ```
 //!
 //! `contents` is the title in quotation marks, and behind it, on lines of its own, the text. Without
-//! scores a list holds the documents themselves. Errors have the form of [`HttpError`].
+//! scores a list holds the documents themselves. With `cache-control: no-cache` nothing that was kept is
+//! among them. Errors have the form of [`HttpError`].
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use spechop_ports::Wishes;
 use spechop_types::Passage;
 
 use super::json_response;
@@ -52,9 +55,9 @@ async fn respond(finder: &Finder, head: &Parts, body: &[u8]) -> Response {
         .inspect_err(|error| finder.refused(error));
     let found = match asked {
         Ok((caller, request)) => {
-            let scores = request.return_scores;
-            let found = finder.find(&caller, request.queries, request.topk).await;
-            found.map(|found| (found, scores))
+            let (scores, wishes) = (request.return_scores, wishes(&head.headers));
+            let found = finder.find_as_wished(&caller, request.queries, request.topk, wishes);
+            found.await.map(|found| (found, scores))
         }
         Err(error) => Err(error),
     };
@@ -73,6 +76,17 @@ impl Request {
             let form = "must be JSON such as {\"queries\": [\"…\"], \"topk\": 5}";
             AskError::unreadable("body", form, &error)
         })
+    }
+}
+
+/// The wishes of a request with these headers.
+fn wishes(headers: &HeaderMap) -> Wishes {
+    let said = headers.get_all(CACHE_CONTROL).into_iter();
+    let said = said.filter_map(|value| value.to_str().ok());
+    let mut words = said.flat_map(|value| value.split(','));
+    Wishes {
+        fresh: words.any(|word| word.trim().eq_ignore_ascii_case("no-cache")),
+        ..Wishes::default()
     }
 }
 

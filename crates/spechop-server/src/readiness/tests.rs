@@ -154,15 +154,20 @@ async fn a_proxy_of_the_environment_hides_models_elsewhere() {
 
 #[tokio::test]
 async fn what_only_a_proxy_reaches_is_not_asked() {
-    let search = ("search.example.org".to_owned(), 443);
-    for (proxy, expected) in [
-        ("", vec![search]),
-        ("proxy = \"http://proxy.example.org:3128\"\n", Vec::new()),
+    const AWAY: &str = "https://search.example.org";
+    const PROXY: &str = "proxy = \"http://proxy.example.org:3128\"\n";
+    let place = |host: &str, port: u16| vec![(host.to_owned(), port)];
+    for (url, proxy, expected) in [
+        (AWAY, "", place("search.example.org", 443)),
+        (AWAY, PROXY, Vec::new()),
+        // No proxy stands before this machine.
+        ("http://127.0.0.1:8080", PROXY, place("127.0.0.1", 8080)),
     ] {
-        let (state, _) = state(Script::instant(1), &format!("{WEB}{proxy}"));
+        let web = WEB.replace(AWAY, url);
+        let (state, _) = state(Script::instant(1), &format!("{web}{proxy}"));
         let parts = parts(&state.config());
         let web = parts.into_iter().find(|part| part.name == "web").unwrap();
-        assert_eq!(web.places, expected, "{proxy}");
+        assert_eq!(web.places, expected, "{url} {proxy}");
     }
 }
 

@@ -198,8 +198,10 @@ fn an_operator_opens_networks_and_closes_them() {
         deny: vec![
             "8.8.8.0/24".parse().unwrap(),
             "10.1.0.0/16".parse().unwrap(),
+            "9.9.9.9".parse().unwrap(),
+            "::ffff:172.16.1.0/120".parse().unwrap(),
         ],
-        ..policy(&["10.0.0.0/8"])
+        ..policy(&["10.0.0.0/8", "::ffff:172.16.0.0/108"])
     };
     for (url, expected) in [
         ("http://8.8.8.8/", false),
@@ -208,6 +210,11 @@ fn an_operator_opens_networks_and_closes_them() {
         ("http://[64:ff9b::8.8.8.8]/", false),
         ("http://10.1.0.1/", false),
         ("http://10.2.0.1/", true),
+        ("http://9.9.9.9/", false),
+        ("http://9.9.9.8/", true),
+        ("http://172.16.1.255/", false),
+        ("http://172.16.2.0/", true),
+        ("http://[::ffff:172.31.0.1]/", true),
     ] {
         assert_eq!(allowed(&closed, url), expected, "{url}");
     }
@@ -227,6 +234,12 @@ fn openings_are_read_or_refused() {
         ("[::1]:8080", "::1/128", Some(8080)),
         ("[fd00::]/8:8080", "fd00::/8", Some(8080)),
         ("[fd00::]/8", "fd00::/8", None),
+        // An address of IPv4 is compared as one.
+        ("::ffff:10.1.2.3", "10.1.2.3/32", None),
+        ("::ffff:10.1.2.3/104", "10.0.0.0/8", None),
+        ("[::ffff:10.0.0.0]/104:8080", "10.0.0.0/8", Some(8080)),
+        ("::ffff:0:0/96", "0.0.0.0/0", None),
+        ("::ffff:0:0/95", "::fffe:0:0/95", None),
     ] {
         let opening: Opening = text.parse().unwrap();
         assert_eq!(
@@ -246,6 +259,27 @@ fn openings_are_read_or_refused() {
         "[::1]80",
     ] {
         let wrong = text.parse::<Opening>().unwrap_err();
+        assert!(
+            wrong.starts_with(&format!("{text:?} is no network")),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn closings_are_read_as_openings_are_without_ports() {
+    for (text, net) in [
+        ("203.0.113.0/24", "203.0.113.0/24"),
+        ("203.0.113.7/24", "203.0.113.0/24"),
+        ("203.0.113.7", "203.0.113.7/32"),
+        ("::ffff:203.0.113.0/120", "203.0.113.0/24"),
+        ("2001:db8::1", "2001:db8::1/128"),
+    ] {
+        let closing: Closing = text.parse().unwrap();
+        assert_eq!(closing.0.to_string(), net, "{text}");
+    }
+    for text in ["", "example.org", "203.0.113.0/33", "203.0.113.7:80"] {
+        let wrong = text.parse::<Closing>().unwrap_err();
         assert!(
             wrong.starts_with(&format!("{text:?} is no network")),
             "{wrong}"

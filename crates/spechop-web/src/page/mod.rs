@@ -21,7 +21,7 @@ use url::Url;
 
 pub use chunks::chunks;
 pub use extract::Heading;
-pub use options::{Opening, PageOptions, PageSetupError};
+pub use options::{Closing, Opening, PageOptions, PageSetupError};
 pub use reader::HttpPageReader;
 
 /// What of an address is shown in messages.

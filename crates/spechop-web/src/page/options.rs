@@ -4,12 +4,10 @@ use std::num::NonZeroUsize;
 use std::thread;
 use std::time::Duration;
 
-use ipnet::IpNet;
-
 use crate::address::Policy;
 use crate::proxy::Proxy;
 
-pub use crate::address::Opening;
+pub use crate::address::{Closing, Opening};
 
 /// How pages are read. The defaults are those of the paper, for a server on the public internet.
 #[derive(Clone, Debug)]
@@ -35,7 +33,7 @@ pub struct PageOptions {
     /// Networks that may be connected to although they are not public, e.g. an intranet.
     pub allow: Vec<Opening>,
     /// Networks that may never be connected to, e.g. an operator's own public addresses.
-    pub deny: Vec<IpNet>,
+    pub deny: Vec<Closing>,
     /// The way to every page. Names are looked up by the proxy then, not here: it must refuse private
     /// addresses itself, and `allow` and `deny` say nothing of names.
     pub proxy: Option<Proxy>,
@@ -65,11 +63,17 @@ impl Default for PageOptions {
 /// Why pages cannot be read as an operator wants it.
 #[derive(Debug, thiserror::Error)]
 pub enum PageSetupError {
-    /// A name or contact that cannot be sent.
+    /// A name that cannot be sent, or is none.
     #[error("the user agent {agent:?} cannot be sent: it must be visible ASCII, its name first")]
     UserAgent {
         /// What would have been sent.
         agent: String,
+    },
+    /// A contact that cannot be sent.
+    #[error("the contact {contact:?} cannot be sent: it must be visible ASCII")]
+    Contact {
+        /// What would have been sent.
+        contact: String,
     },
     /// No time is no page.
     #[error("{field} of pages must be more than 0")]
@@ -99,11 +103,45 @@ impl PageOptions {
         if let Some((field, _)) = positive.into_iter().find(|(_, positive)| !positive) {
             return Err(PageSetupError::Zero { field });
         }
-        let agent = self.agent();
-        let visible = agent.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        if !visible || self.token().is_empty() {
-            return Err(PageSetupError::UserAgent { agent });
+        self.check_user_agent()?;
+        self.check_contact()?;
+        self.check_ports()
+    }
+
+    /// Says what is wrong with the name, without asking anybody.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be sent, or no `robots.txt` can name it.
+    pub fn check_user_agent(&self) -> Result<(), PageSetupError> {
+        match is_visible(&self.user_agent) && !self.token().is_empty() {
+            true => Ok(()),
+            false => Err(PageSetupError::UserAgent {
+                agent: self.user_agent.clone(),
+            }),
         }
+    }
+
+    /// Says what is wrong with the contact, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be sent.
+    pub fn check_contact(&self) -> Result<(), PageSetupError> {
+        match &self.contact {
+            Some(contact) if !is_visible(contact) => Err(PageSetupError::Contact {
+                contact: contact.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says whether any address may be connected to.
+    ///
+    /// # Errors
+    ///
+    /// None may.
+    pub fn check_ports(&self) -> Result<(), PageSetupError> {
         match self.ports.is_empty() && self.allow.is_empty() {
             true => Err(PageSetupError::Shut),
             false => Ok(()),
@@ -131,4 +169,8 @@ impl PageOptions {
             deny: self.deny.clone(),
         }
     }
+}
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

@@ -1,19 +1,14 @@
 //! HTML to a tree, within limits.
 //!
 //! A parse cannot be cancelled, and what stands on the tree costs the square of its depth: 10,000
-//! nested `<div>` take more than 20 s. So the tokens are counted on their way to the tree builder, and
-//! none passes any more as soon as the page has too many elements or they stand too deep. The counts
-//! are those of the tree itself: nodes that the builder adds on its own (a page of a few hundred bytes
-//! can make it add millions) are counted as they are added.
+//! nested `<div>` take more than 20 s. So no token reaches the tree builder any more as soon as the page
+//! has too many elements or they stand too deep. The counts are those of the tree itself: nodes that the
+//! builder adds on its own (a page of a few hundred bytes can make it add millions) are counted as they
+//! are added.
 //!
-//! ```text
-//! attributes counted ─▶ tokeniser of html5ever ─▶ Filter ─▶ tree builder of html5ever ─▶ Counted
-//! ```
-//!
-//! [`Filter`] also keeps from the tree what no reader sees: scripts, styles, frames, comments, and the
+//! What no reader sees is kept from the tree ([`markup`]): scripts, styles, frames, comments, and the
 //! rest of texts and attributes that are longer than anybody reads (a serialiser behind the tree takes
-//! the square of their length). And it alone tells the tokeniser where raw text begins, for the count
-//! of attributes stands on that ([`html::check`]).
+//! the square of their length).
 
 use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
@@ -21,15 +16,11 @@ use std::collections::HashMap;
 
 use dom_query::{Document, NodeId};
 use html5ever::tendril::StrTendril;
-use html5ever::tokenizer::states::RawKind;
-use html5ever::tokenizer::{
-    BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
-};
-use html5ever::tree_builder::{
-    ElementFlags, NodeOrText, QuirksMode, TreeBuilder, TreeBuilderOpts, TreeSink,
-};
+use html5ever::tree_builder::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::{Attribute, QualName};
 use spechop_text::html;
+
+use crate::markup::{self, Tree};
 
 /// Limits that none of 990 real pages exceeds.
 const LIMITS: Limits = Limits {
@@ -39,8 +30,6 @@ const LIMITS: Limits = Limits {
 
 /// No more of one text is kept: four times what a page gives in all, so that none of it is missed.
 const TEXT_BYTES_MAX: usize = 40_000;
-/// A longer attribute is a picture or a program.
-const ATTRIBUTE_BYTES_MAX: usize = 4_096;
 
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -66,82 +55,8 @@ pub(super) fn build(page: &str) -> Result<Document, TooMuch> {
 }
 
 fn build_within(page: &str, limits: Limits) -> Result<Document, TooMuch> {
-    html::check(page).map_err(|html::Hostile| TooMuch::Attributes)?;
-    let options = TreeBuilderOpts {
-        scripting_enabled: false,
-        ..TreeBuilderOpts::default()
-    };
-    let filter = Filter {
-        builder: TreeBuilder::new(Counted::new(limits), options),
-        in_raw: Cell::new(false),
-    };
-    let tokenizer = Tokenizer::new(filter, TokenizerOpts::default());
-    let input = BufferQueue::default();
-    input.push_back(StrTendril::from(page));
-    // It stops for scripts alone, and the filter asks for no stop.
-    let _ = tokenizer.feed(&input);
-    tokenizer.end();
-    tokenizer.sink.builder.sink.finish()
-}
-
-/// Between the tokeniser and the tree builder.
-struct Filter {
-    builder: TreeBuilder<NodeId, Counted>,
-    /// Whether the raw text of an element is under way that the tree does not see.
-    in_raw: Cell<bool>,
-}
-
-impl TokenSink for Filter {
-    type Handle = ();
-
-    fn process_token(&self, mut token: Token, line: u64) -> TokenSinkResult<()> {
-        if self.builder.sink.excess.get().is_some() {
-            return raw_text(&token);
-        }
-        let answer = raw_text(&token);
-        let pass = match &mut token {
-            // Behind raw text stands its end tag, or nothing.
-            Token::TagToken(tag) if tag.kind == TagKind::EndTag => !self.in_raw.take(),
-            Token::TagToken(tag) if html::is_raw(&tag.name) => {
-                // Without its own raw text a title would confuse the builder.
-                let title = &*tag.name == "title" && !tag.self_closing;
-                self.in_raw.set(!title && !tag.self_closing);
-                title
-            }
-            Token::TagToken(tag) => {
-                debug_assert!(tag.attrs.len() <= html::ATTRIBUTES_MAX, "they were counted");
-                let short = |attribute: &Attribute| attribute.value.len() <= ATTRIBUTE_BYTES_MAX;
-                tag.attrs.retain(short);
-                true
-            }
-            Token::CharacterTokens(_) => !self.in_raw.get(),
-            Token::DoctypeToken(_) | Token::EOFToken => true,
-            Token::CommentToken(_) | Token::NullCharacterToken | Token::ParseError(_) => false,
-        };
-        if pass {
-            // What it wants of the tokeniser is not heard.
-            let _ = self.builder.process_token(token, line);
-        }
-        answer
-    }
-
-    fn end(&self) {
-        self.builder.end();
-    }
-}
-
-/// Whether the token begins raw text, by the rule of [`html::check`].
-fn raw_text(token: &Token) -> TokenSinkResult<()> {
-    match token {
-        Token::TagToken(tag) if tag.kind == TagKind::StartTag && !tag.self_closing => {
-            match &*tag.name {
-                "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
-                name if html::is_raw(name) => TokenSinkResult::RawData(RawKind::Rawtext),
-                _ => TokenSinkResult::Continue,
-            }
-        }
-        _ => TokenSinkResult::Continue,
-    }
+    let tree = markup::build(page, Counted::new(limits));
+    tree.map_err(|html::Hostile| TooMuch::Attributes)?
 }
 
 /// A document that counts what is added to it.
@@ -197,6 +112,16 @@ impl Counted {
                 }
             }
         }
+    }
+}
+
+impl Tree for Counted {
+    const RAW: &'static [&'static str] = &["title"];
+    /// A longer one is a picture or a program.
+    const ATTRIBUTE_BYTES_MAX: usize = 4_096;
+
+    fn is_full(&self) -> bool {
+        self.excess.get().is_some()
     }
 }
 

@@ -143,9 +143,7 @@ impl Answer {
                 ),
             },
             401..=403 => SearchTrouble::BadKey { detail: said },
-            407 => SearchTrouble::Misconfigured {
-                remedy: format!("{said}: the proxy wants another login; set web.proxy_login_env"),
-            },
+            407 => Broken::ProxyLogin.into(),
             404 | 405 | 410 => SearchTrouble::Misconfigured {
                 remedy: format!("{said}: no search is there; check its base URL"),
             },
@@ -198,6 +196,9 @@ impl From<Broken> for SearchTrouble {
         let detail = broken.to_string();
         match broken {
             Broken::Line(_) | Broken::Late { .. } => Self::Unreachable { detail },
+            Broken::ProxyLogin => Self::Misconfigured {
+                remedy: format!("{detail}; set web.proxy_login_env"),
+            },
             Broken::TooLong { .. } => Self::Malformed { detail },
         }
     }

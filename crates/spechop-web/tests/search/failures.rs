@@ -83,6 +83,11 @@ async fn every_status_has_its_meaning() {
         ),
         (
             DuckDuckGo,
+            page(200, b"<script src=/anomaly.js?sv=html>a</script>"),
+            "blocked",
+        ),
+        (
+            DuckDuckGo,
             page(200, b"<html><body>Welcome</body></html>"),
             "malformed",
         ),

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::page::extract::{Kind, extract};
+use crate::search::duckduckgo;
 
 const SMALL: Limits = Limits {
     depth: 8,
@@ -262,6 +263,8 @@ proptest! {
             let (depth, elements) = measured(&document);
             prop_assert!(depth <= SMALL.depth + 1 && elements <= SMALL.elements, "{depth} {elements}: {page}");
         }
+        // Nor a tree that has its scripts.
+        let _ = duckduckgo::parse(page.as_bytes());
         // Nor what stands on it.
         if let Ok(extract) = extract(page.as_bytes(), Kind::Html, None, true, 100) {
             prop_assert!((1..=100).contains(&extract.text.chars().count()));
