@@ -28,8 +28,9 @@ use serde_json::error::Category;
 use serde_json::{Value, json};
 use spechop_types::{Passage, is_web, one_line};
 
-/// How often a client that waits hears that the server is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often a client that waits for the rest of its answer hears that the server is still there. Before the
+/// answer begins, whoever serves the door sees to it.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A budget is given in seconds, up to a day.
 const BUDGET_S_MAX: f64 = 86_400.0;
 
@@ -66,7 +67,8 @@ pub struct Question {
     pub text: String,
     /// The most branches alive at once; `None` leaves it to the server.
     pub k: Option<u32>,
-    /// When the answer is to be written from what is known by then; `None` leaves it to the server.
+    /// When the answer is to be written from what is known by then; `None` leaves it to the server, which may
+    /// write it earlier than it is told, too.
     pub budget: Option<Duration>,
 }
 
@@ -477,7 +479,7 @@ fn tools() -> Vec<Tool> {
                         "exclusiveMinimum": 0,
                         "maximum": BUDGET_S_MAX,
                         "description": "Seconds after which the answer is written from what is \
-                                        known by then.",
+                                        known by then. The server's own limit may be shorter.",
                     },
                 },
                 "required": ["question"],

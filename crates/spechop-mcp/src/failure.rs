@@ -14,6 +14,9 @@ use spechop_types::with_causes;
 use crate::options::Server;
 use crate::process::Fate;
 
+/// Stands for a message that is longer than it may be. No server has this code.
+pub(crate) const TOO_LONG: ErrorCode = ErrorCode(-32413);
+
 /// Names the tool in errors, which go to whoever asks.
 pub(crate) struct Blame<'a> {
     pub(crate) what: &'a str,
@@ -72,6 +75,7 @@ impl Blame<'_> {
     fn protocol(&self, error: &ErrorData) -> FailedAttempt {
         let said = self.quoted(&error.message);
         match error.code {
+            TOO_LONG => self.malformed(&said),
             ErrorCode::INVALID_PARAMS
             | ErrorCode::METHOD_NOT_FOUND
             | ErrorCode::INVALID_REQUEST
@@ -134,7 +138,7 @@ pub(crate) fn wants_key(error: &StreamableHttpError<reqwest::Error>) -> bool {
 }
 
 /// The status of an answer that is no message, if it is told with it.
-fn status_of(error: &StreamableHttpError<reqwest::Error>) -> Option<u16> {
+pub(crate) fn status_of(error: &StreamableHttpError<reqwest::Error>) -> Option<u16> {
     let StreamableHttpError::UnexpectedServerResponse(said) = error else {
         return None;
     };

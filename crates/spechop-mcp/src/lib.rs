@@ -22,6 +22,7 @@ mod options;
 mod process;
 mod result;
 mod retriever;
+mod streamable;
 
 pub use arguments::{Arguments, InvalidArguments};
 pub use line::OpenError;

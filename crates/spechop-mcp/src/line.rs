@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
     ServiceError,
 };
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use secrecy::ExposeSecret;
 use spechop_types::{causes, with_causes};
-use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
+use spechop_web::InvalidHttpEndpoint;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,14 +19,13 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::failure::{WANTS_KEY, chain, http_error, wants_key};
 use crate::options::{McpOptions, Server};
 use crate::process::{Fate, Pipes};
+use crate::streamable::transport;
 
 /// The pause before the second attempt in a row; each further one is twice as long, up to the most.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A connection that lasted so long was a good one: the next attempt is a first one.
 const STEADY: Duration = Duration::from_secs(10);
-/// Messages to the server that may be under way at once. The scheduler lets fewer calls through.
-const POSTS_MAX: usize = 256;
 /// Names of tools that an error lists.
 const NAMES_MAX: usize = 40;
 
@@ -72,12 +69,18 @@ pub enum OpenError {
         why: String,
     },
     /// Opening took too long.
-    #[error("`{server}` was not open within {} s", limit.as_secs_f64())]
+    #[error(
+        "`{server}` was not open within {} s{}",
+        .limit.as_secs_f64(),
+        ending(.last_words.as_deref())
+    )]
     Late {
         /// Which server.
         server: String,
         /// The limit.
         limit: Duration,
+        /// What its program logged last. For the operator: whoever asks is not told.
+        last_words: Option<String>,
         /// Whether another attempt could bring anything.
         may_pass: bool,
     },
@@ -128,7 +131,7 @@ impl OpenError {
 
     /// As whoever asks may hear it.
     fn without_last_words(mut self) -> Self {
-        if let Self::Handshake { last_words, .. } = &mut self {
+        if let Self::Handshake { last_words, .. } | Self::Late { last_words, .. } = &mut self {
             *last_words = None;
         }
         self
@@ -289,19 +292,22 @@ fn pause(failures: u32) -> Duration {
 
 /// Opens a connection and looks for the tool.
 async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
+    // Of the program that was started last. A start that takes too long tells nothing else of it.
+    let begun = Mutex::new(None::<Arc<Fate>>);
     let late = |_| OpenError::Late {
         server: options.server.to_string(),
         limit: options.start,
+        last_words: begun.lock().as_deref().and_then(Fate::last_words),
         may_pass: matches!(options.server, Server::Http(_)),
     };
     let work = async {
         // Almost every server still knows the handshake, and some end at anything else. Those of the
         // newest revision alone refuse it.
-        match handshake(options, ClientLifecycleMode::Initialize).await {
+        match handshake(options, ClientLifecycleMode::Initialize, &begun).await {
             Err(Unopened::Refused(error)) => {
                 let preferred_versions = vec![ProtocolVersion::LATEST];
                 let newest = ClientLifecycleMode::Discover { preferred_versions };
-                handshake(options, newest).await.map_err(|_| error)
+                handshake(options, newest, &begun).await.map_err(|_| error)
             }
             Err(Unopened::Broken(error)) => Err(error),
             Ok(opened) => Ok(opened),
@@ -381,9 +387,11 @@ enum Unopened {
     Broken(OpenError),
 }
 
+/// A program is noted in `begun` as soon as it is started.
 async fn handshake(
     options: &McpOptions,
     lifecycle: ClientLifecycleMode,
+    begun: &Mutex<Option<Arc<Fate>>>,
 ) -> Result<(Running, Option<Arc<Fate>>), Unopened> {
     let us = Implementation::new("spechop", env!("CARGO_PKG_VERSION"));
     let us = ClientConfig::new(ClientCapabilities::default(), us);
@@ -394,34 +402,21 @@ async fn handshake(
                 let command = options.server.to_string();
                 Unopened::Broken(OpenError::Start { command, source })
             })?;
+            *begun.lock() = Some(Arc::clone(&fate));
             match us.serve_with_lifecycle(pipes, lifecycle).await {
                 Ok(running) => Ok((running, Some(fate))),
                 Err(error) => Err(unopened(options, &error, Some(&fate))),
             }
         }
         Server::Http(endpoint) => {
-            let transport = http(options, endpoint).map_err(|e| Unopened::Broken(e.into()))?;
+            let opened = transport(options, endpoint);
+            let transport = opened.map_err(|error| Unopened::Broken(error.into()))?;
             match us.serve_with_lifecycle(transport, lifecycle).await {
                 Ok(running) => Ok((running, None)),
                 Err(error) => Err(unopened(options, &error, None)),
             }
         }
     }
-}
-
-fn http(
-    options: &McpOptions,
-    endpoint: &HttpEndpoint,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, InvalidHttpEndpoint> {
-    let (client, url) = endpoint.client()?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string())
-        .max_concurrent_requests(POSTS_MAX)
-        .max_json_response_size(options.bytes_max)
-        .max_sse_event_size(options.bytes_max);
-    if let Some(key) = &endpoint.key {
-        config = config.auth_header(key.expose_secret().trim());
-    }
-    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 fn unopened(

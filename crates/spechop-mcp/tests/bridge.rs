@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use serde_json::{Value, json};
@@ -29,10 +29,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) async fn served(
     answer: impl Fn(&Value) -> Response + Clone + Send + Sync + 'static,
 ) -> HttpEndpoint {
+    served_by_head(move |_, message| answer(message)).await
+}
+
+/// The same for one that looks at the head of a request, too.
+pub(crate) async fn served_by_head(
+    answer: impl Fn(&HeaderMap, &Value) -> Response + Clone + Send + Sync + 'static,
+) -> HttpEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let post =
-        routing::post(async move |body: String| answer(&serde_json::from_str(&body).unwrap()));
+    let post = routing::post(async move |head: HeaderMap, body: String| {
+        answer(&head, &serde_json::from_str(&body).unwrap())
+    });
     let app = Router::new().route("/mcp", post);
     tokio::spawn(async move { axum::serve(listener, app).await });
     HttpEndpoint::new("the server", format!("http://{address}/mcp"))

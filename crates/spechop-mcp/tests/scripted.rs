@@ -145,6 +145,18 @@ async fn what_can_never_work_is_said_at_the_start() {
 }
 
 #[tokio::test]
+async fn what_a_program_logs_is_told_of_a_start_that_takes_too_long() {
+    let mut script = Script::new("loads");
+    // Real time, in which another process is to log a line.
+    script.options.start = Duration::from_secs(3);
+    let error = script.refusal().await;
+    let text = error.to_string();
+    assert!(text.contains("was not open within 3 s"), "{text}");
+    assert!(text.ends_with("its log: loading the notes"), "{text}");
+    assert!(!error.may_pass());
+}
+
+#[tokio::test]
 async fn a_server_that_dies_is_started_again() {
     let script = Script::new("dies_once");
     let tool = script.open().await;

@@ -16,6 +16,9 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which readers pass by.
 const COMMENT: &str = ": nothing new\n\n";
 
+/// The kind of a response whose body is events.
+pub(crate) const EVENTS: &str = "text/event-stream";
+
 /// The frames, each with its empty line at the end, and a comment whenever nothing has come for a while.
 pub(crate) fn respond(frames: impl Stream<Item = String> + Send + 'static) -> Response {
     let beating = stream::unfold(Box::pin(frames), async |mut frames| {
@@ -23,13 +26,18 @@ pub(crate) fn respond(frames: impl Stream<Item = String> + Send + 'static) -> Re
         let frame = next.unwrap_or_else(|_| Some(COMMENT.to_owned()))?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), frames))
     });
+    respond_with(Body::from_stream(beating))
+}
+
+/// A response whose body is events.
+pub(crate) fn respond_with(events: Body) -> Response {
     let head = [
-        (CONTENT_TYPE, "text/event-stream"),
+        (CONTENT_TYPE, EVENTS),
         (CACHE_CONTROL, "no-store, no-transform"),
         // nginx would hold events back otherwise.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (head, Body::from_stream(beating)).into_response()
+    (head, events).into_response()
 }
 
 #[cfg(test)]

@@ -137,6 +137,15 @@ async fn what_is_not_there_is_told_over_http_2_too() {
     let client = client().http2_prior_knowledge().build().unwrap();
     for (method, path, status, allowed) in [
         (Method::GET, "/nothing", 404, None),
+        // A dot does not make a service of gRPC.
+        (
+            Method::GET,
+            "/.well-known/oauth-protected-resource",
+            404,
+            None,
+        ),
+        (Method::GET, "/.git/config", 404, None),
+        (Method::POST, "/v1.0/ask", 404, None),
         (Method::POST, "/metrics", 405, Some("GET, HEAD")),
         (Method::GET, "/v1/ask", 405, Some("POST")),
         // A path of gRPC, without a content type of gRPC.

@@ -271,7 +271,12 @@ const LOCKS: &[(&str, &str)] = &[
     ("llm/src/local/kept.rs", "KV of prompts: Owned"),
     ("llm/src/local/queue.rs", "calls that wait: Owned"),
     ("mcp/src/calls.rs", "calls under way: by tenant"),
+    (
+        "mcp/src/line.rs",
+        "the program that was started last, while one start lasts",
+    ),
     ("mcp/src/process.rs", "how one program has ended"),
+    ("mcp/src/streamable.rs", "the session that was opened last"),
     ("ports/src/call.rs", "one call's seat"),
     ("ports/src/clock.rs", "what a call is doing"),
     ("ports/src/fallback.rs", "what the log has heard"),
@@ -348,6 +353,10 @@ const LOCKS: &[(&str, &str)] = &[
     (
         "server/src/tool_cache.rs",
         "outputs of tool calls: OwnedCache",
+    ),
+    (
+        "server/src/tool_cache/served.rs",
+        "what such an output has served: by the question's life",
     ),
     ("server/src/tuning.rs", "what was learnt: OwnedCache"),
     ("speculate/src/memory.rs", "verified look-ups: OwnedCache"),

@@ -269,6 +269,10 @@ async fn web_pages_and_other_names_are_refused() {
             "404",
         ),
         (
+            http1("GET /.git/config HTTP/1.1\r\nHost: localhost\r\n", b""),
+            "404",
+        ),
+        (
             http1(
                 "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
                 b"",

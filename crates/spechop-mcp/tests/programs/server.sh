@@ -12,6 +12,7 @@ case $how in
   chatters) echo "Starting the server, version 1" ;;
   ends_later) [ "$starts" -gt 1 ] && { echo "cannot read the notes" >&2; exit 3; } ;;
   spawns) sleep 1000 & echo $! >"$dir/grandchild" ;;
+  loads) echo "loading the notes" >&2; sleep 1000 ;;
 esac
 while read -r line; do
   echo "$line" >>"$dir/heard"

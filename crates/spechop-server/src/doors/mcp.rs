@@ -1,5 +1,7 @@
 //! The door for MCP: `search`, `fetch` and `ask` for any client of it ([`spechop_mcp::door`]).
 
+mod patience;
+
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use spechop_proto::options::Width;
 use spechop_proto::{self as wire, AskEvent, AskRequest, Budget};
 use spechop_types::{Passage, whole_ms, with_causes};
 
+use self::patience::patiently;
 use crate::admission::Admission;
 use crate::caller::{Caller, caller};
 use crate::doors::{HANDED_OVER, worth};
@@ -91,7 +94,9 @@ impl Entrance {
             self.calls.cancel(&id);
         }
         let request = Request::from_parts(head, Body::from(body.clone()));
-        let mut response = self.service.handle(request).await.map(Body::new);
+        let service = self.service.clone();
+        let answer = Box::pin(async move { service.handle(request).await.map(Body::new) });
+        let mut response = patiently(answer).await;
         // The service says so of a body that it cannot read, too.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && let Some(error) = unread(&body)
@@ -147,7 +152,9 @@ impl Desk for Tools {
         question: Question,
     ) -> Result<BoxStream<'static, Result<News, Refused>>, Refused> {
         let caller = who(request)?;
-        let time = question.budget.unwrap_or(self.time);
+        // The deadline would end it without an answer. The rest of that time is for the last segment.
+        let deadline = self.admission.state().config().questions.deadline_max;
+        let time = question.budget.unwrap_or(self.time).min(deadline * 9 / 10);
         let asked = AskRequest {
             question: question.text,
             options: question.k.map(|k| wire::Options {

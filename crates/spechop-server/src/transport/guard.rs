@@ -215,10 +215,19 @@ impl Guard {
     }
 }
 
-/// Whether a path has the form of gRPC's: `/package.Service/Method`. No door has a dot before its second slash.
+/// Whether a path has the form of gRPC's: `/package.Service/Method`. A dot alone does not make it so: browsers
+/// and scanners ask for `/.well-known/…` and `/.git/…`. No door has such a first segment.
 fn is_of_a_service(path: &str) -> bool {
     let named = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    named.is_some_and(|(service, method)| service.contains('.') && !method.contains('/'))
+    named.is_some_and(|(service, method)| {
+        service.contains('.') && service.split('.').all(is_identifier) && !method.contains('/')
+    })
+}
+
+/// Whether protobuf takes a word as a name.
+fn is_identifier(word: &str) -> bool {
+    let is_of_it = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    word.starts_with(|c: char| is_of_it(c) && !c.is_ascii_digit()) && word.chars().all(is_of_it)
 }
 
 /// What the body is said to be.
