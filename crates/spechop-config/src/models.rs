@@ -138,12 +138,14 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
         ("corag", Style::Chat(PromptStyle::Corag)),
     ];
     let styles = [chat[0], chat[1], ("steps", Style::Steps)];
-    let style = keys.one_of(&key("style"), if plans { &styles } else { &chat });
-    let names_file = keys.path(&key("file")).is_some();
-    let style = style.unwrap_or(match (section, kind) {
-        ("generator", Kind::Local) if !names_file => Style::Steps,
-        _ => Style::Chat(PromptStyle::default()),
-    });
+    let written = keys.one_of(&key("style"), if plans { &styles } else { &chat });
+    let style_if = |names_file: bool| {
+        written.unwrap_or(match (section, kind) {
+            ("generator", Kind::Local) if !names_file => Style::Steps,
+            _ => Style::Chat(PromptStyle::default()),
+        })
+    };
+    let style = style_if(keys.path(&key("file")).is_some());
     // Every key is read whatever the kind, so that a variable can switch between two that the file
     // describes.
     let local = local(keys, section, data, style);
@@ -160,7 +162,9 @@ pub(super) fn model(keys: &mut Keys<'_>, section: &str, data: &Path, env: &Env) 
         Kind::NoOther => return None,
         Kind::Local => {
             let file = &local.model_path;
-            must_be_pulled(keys, &key("file"), file, &name_of(file, data));
+            // Pulling makes no file that lies elsewhere. It makes the one that is taken if none is named.
+            let usual = usual_model(style_if(false), local.adapter.is_some());
+            must_be_pulled(keys, &key("file"), file, &name_of(file, data, usual));
             if let Some(adapter) = &local.adapter {
                 must_be_pulled(keys, &key("adapter"), adapter, PLANNER_ADAPTER);
             }
@@ -208,17 +212,12 @@ pub(super) fn local(
     let models = data.join("models");
     let named = keys.path(&key("file"));
     let adapter = keys.path(&key("adapter"));
-    // An adapter of one's own is for what ours is for, and not for what ours has become part of.
-    let planner = if adapter.is_some() {
-        PLANNER_BASE
-    } else {
-        PLANNER
-    };
-    let (default, threads, context_tokens) = match style {
-        Style::Chat(_) => (GENERATOR, None, 4096),
+    let usual = usual_model(style, adapter.is_some());
+    let (threads, context_tokens) = match style {
+        Style::Chat(_) => (None, 4096),
         // A question and a dozen hops: its lines are short. So is each operation of so small a model: two
         // threads spend three times as long, waiting for each other (measured on two cores).
-        Style::Steps => (planner, Some(NonZeroU32::MIN), 1024),
+        Style::Steps => (Some(NonZeroU32::MIN), 1024),
     };
     let named_threads = keys.small_if(&key("threads")).and_then(NonZeroU32::new);
     let threads = named_threads.or(threads);
@@ -238,7 +237,17 @@ pub(super) fn local(
             Style::Steps => 8,
         },
         drafts: keys.flag(&key("draft_tokens")),
-        ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(default).join("model.gguf")))
+        ..LocalModelOptions::new(named.unwrap_or_else(|| models.join(usual).join("model.gguf")))
+    }
+}
+
+/// The model of a section that names no file.
+fn usual_model(style: Style, has_adapter: bool) -> &'static str {
+    match style {
+        Style::Chat(_) => GENERATOR,
+        // An adapter of one's own is for what ours is for, and not for what ours has become part of.
+        Style::Steps if has_adapter => PLANNER_BASE,
+        Style::Steps => PLANNER,
     }
 }
 
@@ -290,12 +299,12 @@ fn sequences(keys: &mut Keys<'_>, key: &str, workers: NonZeroU32, cores: u32) ->
     }
 }
 
-/// The model of the data folder that a file belongs to, or the default one.
-fn name_of<'a>(file: &'a Path, data: &Path) -> Cow<'a, str> {
+/// The model of the data folder that a file belongs to, or else the `usual` one.
+fn name_of<'a>(file: &'a Path, data: &Path, usual: &'a str) -> Cow<'a, str> {
     file.strip_prefix(data.join("models"))
         .ok()
         .and_then(|inside| inside.iter().next())
-        .map_or(GENERATOR.into(), |name| name.to_string_lossy())
+        .map_or(usual.into(), |name| name.to_string_lossy())
 }
 
 /// Whether this can be the name of a variable that holds a key.

@@ -16,6 +16,7 @@ use super::*;
 mod callers;
 mod drafting;
 mod places;
+mod sections;
 
 const EXAMPLE: &str = include_str!("../../../deploy/spechop.example.toml");
 const DEMO: &str = include_str!("../../../deploy/demo.toml");

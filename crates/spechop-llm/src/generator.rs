@@ -11,6 +11,7 @@ use spechop_types::{Chance, Draft, Step, Tokens};
 
 use crate::prompt::{self, Flaw, PromptStyle, ReadLimits};
 use crate::steps::fallback;
+use crate::thoughts::spoken;
 use crate::{Generated, Generation, TextModel};
 
 /// Writes sub-questions and the final answer.
@@ -327,7 +328,8 @@ where
         detail = flaw.detail,
         "repairing an output"
     );
-    let repair = prompt::repair(generation, &first.text, flaw.complaint);
+    // The complaint is about what it has said, which stands behind its thoughts.
+    let repair = prompt::repair(generation, spoken(&first.text), flaw.complaint);
     let second = match model.generate(call, repair).await {
         Ok(second) => second,
         Err(error) => {

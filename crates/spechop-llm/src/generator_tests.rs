@@ -8,7 +8,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::scripted::{Narrow, Scripted, plan_request, prompt_bytes, scripted, scripted_ends};
-use crate::{Chat, End, Prompt};
+use crate::{Chat, End, Prompt, Role};
 
 fn read_request(passages: &[(&str, &str)]) -> ReadRequest {
     let passages = passages.iter();
@@ -109,6 +109,23 @@ async fn a_flawed_step_is_repaired_once() {
         let expected = (shown.to_owned(), asked);
         assert_eq!(check_plan(&says, must_answer).await, expected, "{says:?}");
     }
+}
+
+#[tokio::test]
+async fn a_repair_shows_what_was_said_and_not_what_was_thought() {
+    let good = "<question>Who is the mother of Amy Dunne?</question>";
+    let known = "<question>Who directed the film Blue Kite?</question>";
+    let thought = format!("<think>{}</think>\n\n{known}", "hm ".repeat(300));
+    let model = scripted(&[thought.as_str(), good]);
+    let request = plan_request(&[("Who directed the film Blue Kite?", "Amy Dunne")], false);
+    let planned = planner(&model).plan(&Call::authoritative(), request).await;
+    let mother = SubQuestion::new("Who is the mother of Amy Dunne?");
+    assert_eq!(planned.unwrap().step, Step::Ask(mother));
+    let asked = model.asked.lock();
+    let [.., shown, _complaint] = &chat(&asked[1]).messages[..] else {
+        panic!("a repair");
+    };
+    assert_eq!((shown.role, &*shown.text), (Role::Assistant, known));
 }
 
 #[tokio::test]

@@ -327,7 +327,8 @@ impl OpenAiModel {
                 metered.tell(said.known(generation));
                 if is_over {
                     // Thoughts that are not sent may be most of what it costs.
-                    if form.limits_completion() {
+                    let hides_thoughts = form.thinks() && !said.shows_thoughts;
+                    if form.limits_completion() || hides_thoughts {
                         let counted = self.count(&mut response, &mut events, &mut said);
                         let _ = timeout(COUNT_WAIT, counted).await;
                         metered.tell(said.known(generation));

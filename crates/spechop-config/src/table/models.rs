@@ -2,7 +2,7 @@
 
 use super::DefaultValue::{Example, Is, Usually};
 use super::Kind::{File, Flag, List, Number, OneOf, Or, Text, Variable, Verbatim, Whole};
-use super::{Key, MS_MAX, keys};
+use super::{Key, Kind, MS_MAX, keys};
 
 /// `[encoder]`.
 pub(super) static ENCODER: &[Key] = keys! {
@@ -55,18 +55,23 @@ pub(super) static INDEX: &[Key] = keys! {
     lexical_weight: Or("auto", &Number(0.0, 10.0)), Is(r#""auto""#);
 };
 
+/// Each kind of section says its own default.
+const CONTEXT_TOKENS: Kind = Whole(512, 1 << 20);
+
 /// `[generator]`.
 pub(super) static GENERATOR: &[Key] = keys! {
     /// "local": a GGUF file in this process. "openai": an OpenAI-compatible endpoint.
     kind: OneOf(&["local", "openai"]), Is(r#""local""#);
-};
-
-/// How a model is spoken to that plans.
-pub(super) static PLANNER: &[Key] = keys! {
     /// "steps" for our own small planner, which was trained to plan and can do nothing else. "tagged" for
     /// models that follow instructions. "corag" for models that were trained in the CoRAG format.
     /// If a file or an endpoint is named, "tagged" is the default.
     style: OneOf(&["tagged", "corag", "steps"]), Usually(r#""steps""#);
+    /// The most tokens of a prompt with its continuation (4096 for styles other than "steps").
+    context_tokens: CONTEXT_TOKENS, Usually("1024");
+};
+
+/// What only a model has that plans.
+pub(super) static PLANNER: &[Key] = keys! {
     /// Whether a drafted sub-question goes with the request of kind = "openai" as OpenAI's predicted output, so
     /// that the endpoint may write it sooner. OpenAI charges for predicted tokens that it rejects. An endpoint
     /// that refuses the parameter is noticed, and is sent none any more.
@@ -77,12 +82,14 @@ pub(super) static PLANNER: &[Key] = keys! {
 pub(super) static CHAT: &[Key] = keys! {
     /// "tagged" or "corag", as in [generator].
     style: OneOf(&["tagged", "corag"]), Is(r#""tagged""#);
+    /// The most tokens of a prompt with its continuation.
+    context_tokens: CONTEXT_TOKENS, Is("4096");
 };
 
 /// What every section of a model has.
 pub(super) static MODEL: &[Key] = keys! {
-    /// The model file of kind = "local". By default it is our planner, or, with an adapter, the model that our
-    /// planner's adapter was trained for.
+    /// The model file of kind = "local". By default it is that of qwen2.5-coder-1.5b-instruct. For style "steps"
+    /// it is our planner, or, with an adapter, the model that our planner's adapter was trained for.
     file: File, Example(r#""~/.local/share/spechop/models/qwen2.5-coder-1.5b-instruct/model.gguf""#);
     /// A LoRA adapter for the model file. By default there is none: our planner's is merged into its model.
     adapter: File, Example(r#""~/.local/share/spechop/models/spechop-planner/adapter.gguf""#);
@@ -96,8 +103,6 @@ pub(super) static MODEL: &[Key] = keys! {
     /// the physical cores divided among the workers, and up to four of them for a text at the first worker while
     /// no other one is needed.
     threads: Whole(1, 1024), Example("2");
-    /// The most tokens of a prompt with its continuation (4096 for styles other than "steps").
-    context_tokens: Whole(512, 1 << 20), Usually("1024");
     /// How many generations may have begun at once: 4 by default, or one for each worker if that is more. Those
     /// that have no worker stand still. More than 16 for each core are refused: each takes memory for a whole
     /// prompt.
@@ -133,6 +138,10 @@ pub(super) static MODEL: &[Key] = keys! {
 pub(super) static FALLBACK: &[Key] = keys! {
     /// Where the model runs.
     kind: OneOf(&["local", "openai", "none"]), Is(r#""none""#);
+    /// As in [generator]. If it is our planner, "steps" must be said.
+    style: OneOf(&["tagged", "corag", "steps"]), Is(r#""tagged""#);
+    /// The most tokens of a prompt with its continuation (1024 for style "steps").
+    context_tokens: CONTEXT_TOKENS, Usually("4096");
 };
 
 /// `[reader]`.

@@ -99,7 +99,9 @@ pub(super) static TENANT: &[Key] = keys! {
     /// The most requests at once after a pause; by default as many as in a second.
     requests_burst: Whole(1, 1_000_000), Example("10"), live;
     /// How long the period is in which a tenant may spend what the next four say. A question is charged for
-    /// the work that was started, whether or not it comes to an answer. No limit by default.
+    /// the work that was started, whether or not it comes to an answer. No limit by default. Of each of the four
+    /// that is set, a question may spend what its budget says (its own, or that of [question]), or else a quarter
+    /// of what the tenant has left. Once it has spent that, its answer is written.
     period_s: Whole(1, 31 * 86_400), Is("3600"), live;
     /// The time of questions, one after the other.
     time_ms: Whole(1, u64::MAX), Example("600000"), live;

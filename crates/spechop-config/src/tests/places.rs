@@ -35,6 +35,30 @@ fn what_is_missing_names_the_command_that_makes_it() {
         mistakes[0].ends_with("missing: run `spechop index build --corpus FOLDER --out /nowhere`"),
         "{mistakes:?}"
     );
+    // For a file that lies elsewhere, what leaving it out comes to.
+    let (planner, large) = ("spechop-planner-merged", "qwen2.5-coder-1.5b-instruct");
+    let adapter = home.path("models/smollm2-135m-instruct/model.gguf");
+    for (section, model) in [
+        ("[generator]", planner),
+        ("[generator]\nstyle = \"steps\"", planner),
+        (
+            &*format!("[generator]\nadapter = {adapter:?}"),
+            "smollm2-135m-instruct",
+        ),
+        ("[generator]\nstyle = \"tagged\"", large),
+        ("[fallback]\nkind = \"local\"", large),
+        ("[reader]\nkind = \"local\"", large),
+    ] {
+        let mistakes = home.mistakes(&format!("{section}\nfile = \"/nowhere\""), &[]);
+        let told = format!(
+            "/nowhere is missing (correct it, or leave it out for the default): run `spechop models \
+             pull {model}`"
+        );
+        assert!(
+            matches!(&mistakes[..], [one] if one.ends_with(&told)),
+            "{section}: {mistakes:?}"
+        );
+    }
     fs::remove_file(home.path("models/qwen2.5-coder-1.5b-instruct/model.gguf")).unwrap();
     let mistakes = home.mistakes("[generator]\nstyle = \"tagged\"", &[]);
     assert!(

@@ -388,6 +388,15 @@ impl Parts<'_> {
     fn reply(&self, waiting: Waiting, progress: Progress, end: End) {
         // Counted first: whoever has the answer sees it counted.
         self.counters.finished.fetch_add(1, Relaxed);
+        // It would think as long if it was asked again. Whoever only has a prompt read wants no text.
+        if end == End::Length
+            && waiting.job.may_think
+            && let Some(detail) = progress.output.lost_in_thought()
+        {
+            let lost = PortError::malformed(&*self.name, detail);
+            let _ = waiting.job.reply.send(Err(lost));
+            return;
+        }
         let tokens = Tokens {
             prompt: waiting.prompt.item.tokens.len() as u64,
             completion: u64::from(progress.generated),

@@ -70,6 +70,21 @@ impl Output {
         self.tokens_max.saturating_sub(self.tokens - uncounted)
     }
 
+    /// Why no text has come, if all of its tokens were thoughts.
+    pub(super) fn lost_in_thought(&self) -> Option<String> {
+        if !self.is_chat || self.thoughts == 0 || self.thoughts < self.tokens {
+            return None;
+        }
+        let tokens = self.thoughts;
+        let remedy = match self.thoughts_max < THOUGHT_TOKENS_MAX {
+            true => "a larger `context_tokens` leaves it more room",
+            false => "it gets no more, so a model that thinks less is needed",
+        };
+        Some(format!(
+            "it thought for {tokens} tokens and wrote nothing; {remedy}"
+        ))
+    }
+
     /// The text so far, for whoever only looks at it.
     pub(super) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
@@ -218,6 +233,39 @@ mod tests {
                 output.push(piece.as_bytes())
             });
             assert_eq!((found, at), (Some(end), tokens), "{room} {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn thoughts_without_a_text_name_the_remedy() {
+        // Whether a conversation is answered, the room for that, and what is written.
+        for (is_chat, room, pieces, told) in [
+            (true, 20, &["<think>", "hm"][..], Some("context_tokens")),
+            (
+                true,
+                20,
+                &["<think>", "</think>", "\n"],
+                Some("context_tokens"),
+            ),
+            (
+                true,
+                10_000,
+                &["<think>", "hm"],
+                Some("a model that thinks less"),
+            ),
+            (true, 20, &["<think>", "</think>", "\n", "Paris"], None),
+            (true, 20, &["Paris", "<think>"], None),
+            (true, 20, &[], None),
+            (false, 20, &["<think>", "hm"], None),
+        ] {
+            let mut output = output(is_chat, &[], 16, room);
+            for piece in pieces {
+                assert_eq!(output.push(piece.as_bytes()), None);
+            }
+            let lost = output.lost_in_thought();
+            assert_eq!(lost.is_some(), told.is_some(), "{pieces:?}: {lost:?}");
+            let is_told = |lost: String| told.is_some_and(|told| lost.contains(told));
+            assert!(lost.is_none_or(is_told), "{pieces:?}");
         }
     }
 

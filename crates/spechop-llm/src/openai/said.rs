@@ -30,7 +30,7 @@ pub(super) struct Said {
     /// Whether text has come piece by piece.
     in_pieces: bool,
     /// Whether thoughts were sent.
-    shows_thoughts: bool,
+    pub(super) shows_thoughts: bool,
     /// Whether the server's count has thoughts, which need not be sent.
     counts_thoughts: bool,
     opened: Opened,

@@ -293,6 +293,17 @@ async fn a_model_that_was_seen_to_think_gets_room_for_it() {
     }
 }
 
+/// Whatever the field is called that limits its tokens.
+#[tokio::test]
+async fn thoughts_that_are_hidden_are_counted() {
+    let (_server, model) = thinker(|_| String::new(), 1_000).await;
+    for _ in 0..2 {
+        let said = model.generate(&Call::authoritative(), generation()).await;
+        // The server's: only two pieces of text have come.
+        assert_eq!(said.unwrap().tokens.completion, 3);
+    }
+}
+
 #[tokio::test]
 async fn a_model_that_only_thinks_is_said_to() {
     let inline = |thought: &str| delta(&format!("<think>{thought}"));
