@@ -261,6 +261,7 @@ pub fn learning(
 
 const FREE: Fixed = Fixed {
     k: None,
+    k_max: None,
     plan_ahead: None,
     gate: false,
 };

@@ -39,7 +39,8 @@ pub(crate) struct Taken {
     /// From launch to end.
     pub(crate) time: Duration,
     pub(crate) activities: Activities,
-    /// It waited for its first turn to the end: nothing of it was ever started.
+    /// It waited for its first turn to the end, or lost that before it heard of it, or was dropped as soon as
+    /// launched: nothing of it was ever started.
     pub(crate) never_began: bool,
     /// It was in line for another turn: what it has told is all that it took.
     pub(crate) was_in_line: bool,
@@ -206,21 +207,31 @@ impl Ledger {
         self.salvaged += 1;
     }
 
+    /// Such a call came to nothing.
+    pub(crate) fn unsalvage(&mut self) {
+        self.salvaged = self.salvaged.saturating_sub(1);
+    }
+
     /// A target call was made of what a planner may be about to ask.
     pub(crate) fn draft(&mut self) {
         self.drafted += 1;
     }
 
-    /// Such a call was never made. If a planner has asked just that, nothing was hidden by it.
-    pub(crate) fn withdraw_draft(&mut self, foreseen: bool) {
+    /// Such a call was never made.
+    pub(crate) fn withdraw_draft(&mut self) {
         self.drafted = self.drafted.saturating_sub(1);
-        self.foreseen = self.foreseen.saturating_sub(u32::from(foreseen));
     }
 
     /// The planner asked just that. The call had run for so long.
     pub(crate) fn foresee(&mut self, saved: Duration) {
         self.foreseen += 1;
         self.hidden = self.hidden.saturating_add(saved);
+    }
+
+    /// Such a call was never made, or came to nothing: no time was hidden by it.
+    pub(crate) fn unforesee(&mut self, saved: Duration) {
+        self.foreseen = self.foreseen.saturating_sub(1);
+        self.hidden = self.hidden.saturating_sub(saved);
     }
 
     /// A hop is final: its segment and its target call were used, its guess if it was right, and the draft

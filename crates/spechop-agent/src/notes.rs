@@ -51,7 +51,7 @@ pub(crate) struct LookupNotes {
     pub(crate) salvaged: bool,
     /// Its call was launched because it was drafted, and was not taken back since.
     pub(crate) drafted: bool,
-    /// It was drafted: how long it had run when it was asked for.
+    /// It was drafted: how long it had run when it was asked for. Zero if that was in vain.
     pub(crate) foreseen: Option<Duration>,
     /// It was begun because somebody had written that draft, at this cost.
     pub(crate) draft_cost: Option<Box<Cost>>,

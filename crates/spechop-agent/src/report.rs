@@ -115,7 +115,7 @@ pub struct HopReport {
     pub stall: Duration,
     /// What its calls spent that time on: its segment, its look-up, and its guess if that was right.
     pub activities: Activities,
-    /// Whether its look-up was begun by a branch that was rolled back.
+    /// Whether its look-up was begun by a branch that was rolled back, and did not have to be made again.
     pub salvaged: bool,
     /// Whether its sub-question was drafted, word for word. `None` if nothing was drafted for it.
     pub draft_held: Option<bool>,
@@ -123,7 +123,7 @@ pub struct HopReport {
     /// the worth of drafts is known before they cost anything. `None` if the drafter had no idea.
     pub draft_right: Option<bool>,
     /// How long its look-up had already run when it was asked for, or how long it took. Zero if it was
-    /// not drafted.
+    /// not drafted, or had to be made again.
     pub foreseen: Duration,
     /// Whether its guess had no turn, or lost it, or was not asked for because of the budget: that none was
     /// there in time tells nothing of the speculator then.
@@ -165,7 +165,7 @@ pub enum Stopped {
     Repeated,
     /// Too many look-ups found nothing.
     NotFound,
-    /// The question's [`spechop_types::Budget`] was used up.
+    /// The question's [`spechop_types::Budget`] was used up, or the answer was wanted at once.
     Budget,
 }
 
@@ -195,7 +195,7 @@ pub struct Usage {
     pub salvaged: u32,
     /// Target calls that were made ahead of their sub-question; they are among [`Self::targets`].
     pub drafted: u32,
-    /// How many of them a planner then asked for.
+    /// How many of them a planner then asked for, without those that had to be made again.
     pub foreseen: u32,
     /// How long those had run by then, one after the other: time that no planner waited for.
     pub hidden: Duration,

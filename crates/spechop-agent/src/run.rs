@@ -182,6 +182,7 @@ impl<'a> Run<'a> {
         }
         let (ports, limit) = (self.ports, self.settings.passages.get());
         let now = self.running.now();
+        self.forget_saved(lookup);
         let notes = self.note(lookup, branch);
         (notes.launched, notes.drafted) = (now, draft.is_some());
         if let Some((_, chance)) = draft {
@@ -234,14 +235,15 @@ impl<'a> Run<'a> {
     fn abort(&mut self, branch: BranchId) {
         self.stop(Work::Segment(branch));
         self.stop_drafts(branch);
-        let hop = self.hop(branch);
-        let notes = self.branches.remove(branch);
+        // If the end of the budget came first, it never began, and nothing was told of it.
+        let Some(notes) = self.branches.remove(branch) else {
+            return;
+        };
         // A head goes if the question fails or has to end; nothing that it stood on was a guess.
-        let was_head = notes.as_ref().is_some_and(|notes| notes.is_head);
-        if let Some(notes) = notes.filter(|notes| !notes.is_head) {
+        if !notes.is_head {
             notes.fate.roll_back();
         }
-        self.tell_as(branch, hop, !was_head, TraceKind::RolledBack);
+        self.tell_as(branch, notes.hop, !notes.is_head, TraceKind::RolledBack);
     }
 
     /// Nobody needs the look-up now. It is kept for a while, if the budget can spare it.

@@ -45,6 +45,8 @@ struct Launched<'a> {
     at: Instant,
     limit: Duration,
     stage: StageFuture<'a>,
+    /// Whether anything of it can have run.
+    was_polled: bool,
     /// Guesses that it tells before its end.
     early: Option<Early>,
     /// What is to be noted of it at its end, if anything is.
@@ -131,6 +133,7 @@ impl<'a> Running<'a> {
             at: self.now,
             limit,
             stage,
+            was_polled: false,
             early: None,
             begun: None,
         });
@@ -190,9 +193,11 @@ impl<'a> Running<'a> {
         open
     }
 
-    /// The speculative calls that wait for their first turn.
+    /// The calls of which nothing has run: speculative ones that wait for their first turn, and any that was
+    /// launched since the stages were last polled.
     pub(crate) fn in_line(&self) -> impl Iterator<Item = Work> {
-        let waiting = self.stages.iter().filter(|l| waits_for_first_turn(&l.call));
+        let stages = self.stages.iter();
+        let waiting = stages.filter(|l| !l.was_polled || waits_for_first_turn(&l.call));
         waiting.map(|launched| launched.work)
     }
 
@@ -226,6 +231,7 @@ impl<'a> Running<'a> {
                 return Poll::Ready(News::BudgetEnd);
             }
             while let Some(launched) = self.stages.get_mut(self.polled) {
+                launched.was_polled = true;
                 if let Poll::Ready(outcome) = launched.stage.as_mut().poll(cx) {
                     let launched = self.remove(self.polled);
                     // Before the clock is read: no call is longer busy than it takes.
@@ -339,6 +345,7 @@ impl Launched<'_> {
             call,
             at,
             stage,
+            was_polled,
             begun,
             ..
         } = self;
@@ -352,7 +359,7 @@ impl Launched<'_> {
             lost: call.lost(),
             time: now - at,
             activities: call.activities(),
-            never_began: call.progress() == Progress::Queued,
+            never_began: !was_polled || call.progress() == Progress::Queued,
             was_in_line,
         };
         let waited_in_vain = if waits_for_first_turn(&call) {
@@ -388,12 +395,14 @@ impl Launched<'_> {
         activities: Activities,
         outcome: Result<Outcome, PortError>,
     ) -> News {
+        // A turn that was given may be lost before the call hears of it.
+        let is_refused = matches!(outcome, Err(PortError::NotSpeculated { .. }));
         let taken = Taken {
             tokens: self.call.spent(),
             lost: self.call.lost(),
             time: now - self.at,
             activities,
-            never_began: false,
+            never_began: is_refused && self.call.progress() == Progress::Queued,
             was_in_line: false,
         };
         if let Some(begun) = self.begun {

@@ -23,7 +23,8 @@ use spechop_types::{Budget, Chance, Question};
 use tokio::time::Instant;
 
 use crate::{
-    Agent, AgentError, Bill, Due, Journal, Ports, ProviderChanges, Report, Settings, TraceEvent,
+    Agent, AgentError, Bill, Cost, Due, Journal, Ports, ProviderChanges, Report, Settings,
+    TraceEvent,
 };
 
 /// A plan whose readings are on average (geometrically) this likely to be right is not searched for better ones.
@@ -186,21 +187,44 @@ impl Plan {
     }
 
     /// As many further plans as what this one leaves of a budget is enough for, and the part of each; `None`
-    /// if it is enough for none. Each is taken to need as many target calls as this one: one that its budget
-    /// cuts short is never chosen.
+    /// if it is enough for none.
     fn affordable<'a>(
         &self,
         further: &'a [Arc<dyn Planner>],
         budget: Budget,
     ) -> (&'a [Arc<dyn Planner>], Option<Budget>) {
         let rest = self.report.rest_of(budget);
-        let needed = u32::try_from(self.report.hops.len()).map_or(u32::MAX, |hops| hops.max(1));
-        let calls = rest.and_then(|rest| rest.target_calls);
-        let enough = calls.map_or(usize::MAX, |calls| (calls / needed) as usize);
+        let enough = rest.map_or(0, |rest| self.times_within(rest));
         let further = &further[..further.len().min(enough)];
         let plans = u32::try_from(further.len()).unwrap_or(u32::MAX);
         let part = rest.filter(|_| plans > 0);
         (further, part.and_then(|rest| rest.shared_by(plans)))
+    }
+
+    /// How many plans like this one a budget is enough for. Each is taken to need as much as this one without
+    /// its waste: one that its budget cuts short is never chosen.
+    fn times_within(&self, budget: Budget) -> usize {
+        let Report { hops, followed, .. } = &self.report;
+        // Side by side, all of them have the same time.
+        if budget.time.is_some_and(|time| time < *followed) {
+            return 0;
+        }
+        let mut used = Cost::default();
+        for calls in self.report.usage.every() {
+            used.add(&calls.cost);
+            used.subtract(&calls.cost_wasted);
+        }
+        let calls = hops.len().max(1) as u64;
+        let times = |most: Option<u64>, each: u64| most?.checked_div(each);
+        let enough = [
+            times(budget.target_calls.map(u64::from), calls),
+            times(budget.tokens, used.tokens.total()),
+            times(budget.money.map(|money| money.0), used.money.0),
+        ];
+        let least = enough.into_iter().flatten().min();
+        least.map_or(usize::MAX, |least| {
+            usize::try_from(least).unwrap_or(usize::MAX)
+        })
     }
 
     /// The logarithm of how likely its readings are to be right, on average. A reader that does not say so is

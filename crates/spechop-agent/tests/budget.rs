@@ -1,12 +1,14 @@
 //! What a question costs, and what it may cost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stopped};
+use spechop_agent::{Finish, Policy, Prices, Report, Settings, Stopped, TraceKind};
+use spechop_ports::Wishes;
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Budget, Chance, Money, Price, Refusal, Refusals, Stage};
 
-use crate::asking::{ask, settings, steady, trajectory};
+use crate::asking::{agent, ask, line, question, settings, steady, trajectory};
 
 /// Scripted calls take 10 tokens of prompt and 2 of completion each.
 fn prices() -> Prices {
@@ -91,6 +93,47 @@ async fn a_budget_of_money_ends_the_question_and_never_changes_the_hops() {
             );
         }
     }
+}
+
+/// The look-up of the second hop waits until it is needed. The first one has used the budget up by then, and the
+/// branch that stands on its guess is about to begin.
+#[tokio::test(start_paused = true)]
+async fn a_branch_that_never_began_is_not_told() {
+    let price = |prompt: u64, completion: u64| Price {
+        call: Money(0),
+        prompt_million: Money(prompt * 1_000_000),
+        completion_million: Money(completion * 1_000_000),
+    };
+    // A segment costs 30, a look-up 80, and a guess nothing.
+    let tight = Settings {
+        wishes: Wishes {
+            quiet: true,
+            ..Wishes::default()
+        },
+        prices: Prices {
+            segment: price(0, 15),
+            target: price(8, 0),
+            ..Prices::default()
+        },
+        budget: Budget {
+            money: Some(Money(130)),
+            ..Budget::default()
+        },
+        ..settings(2)
+    };
+    let mut launched = BTreeSet::new();
+    let report = agent(&steady(&[true, true]))
+        .answer(&question(), &tight, &mut |event| {
+            if matches!(event.kind, TraceKind::Launched { .. }) {
+                launched.insert(event.branch);
+            }
+            let is_known = event.hop > 0 && launched.contains(&event.branch);
+            assert!(is_known, "{}", line(&event));
+        })
+        .await
+        .unwrap();
+    assert_eq!(report.stopped, Stopped::Budget);
+    assert_eq!((report.hops.len(), report.branches), (1, 4));
 }
 
 /// Only what is this likely to become head is built.

@@ -13,6 +13,7 @@ mod network;
 mod profile;
 mod providers;
 mod refusals;
+mod refused_drafts;
 mod salvage;
 mod traces;
 mod wasted;

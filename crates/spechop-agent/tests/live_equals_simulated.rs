@@ -138,7 +138,7 @@ fn simulated_words(what: &What) -> String {
         What::Promoted => "promoted".to_owned(),
         What::RolledBack => "rolled back".to_owned(),
         What::Salvaged { .. } => "salvaged".to_owned(),
-        What::AskedAhead { chance } => format!("asked ahead {chance:?}"),
+        What::AskedAhead { chance, .. } => format!("asked ahead {chance:?}"),
         What::Foreseen { .. } => "foreseen".to_owned(),
     }
 }

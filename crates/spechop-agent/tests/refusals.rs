@@ -27,11 +27,11 @@ fn limits(capacity: usize, speculative_max: usize) -> Limits {
     }
 }
 
-fn backend(capacity: usize, speculative_max: usize) -> Backend {
+pub(crate) fn backend(capacity: usize, speculative_max: usize) -> Backend {
     Backend::new("a backend", limits(capacity, speculative_max))
 }
 
-fn rule(grade: Grade) -> Rule {
+pub(crate) fn rule(grade: Grade) -> Rule {
     Rule {
         grade,
         ..Eligibility::shipped().of("retriever")
@@ -39,7 +39,7 @@ fn rule(grade: Grade) -> Rule {
 }
 
 /// Scripted ports; look-ups take their turns at `index` under a rule, everything else has room.
-fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
+pub(crate) fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
     let (port, free) = (Arc::new(script.clone()), backend(64, 64));
     let full = rule(Grade::Full);
     let speculator = Scheduled::<dyn Speculator>::new(port.clone(), &free, full);
@@ -54,26 +54,7 @@ fn ports(script: &ScriptedPorts, index: &Backend, look_ups: Rule) -> Ports {
     }
 }
 
-/// Two hops, guessed rightly; their sub-questions are drafted, word for word or not.
-fn drafted(held: bool) -> ScriptedPorts {
-    let mut script = Script::steady(&[true, true], 100, 1000, 50);
-    for hop in &mut script.hops {
-        hop.draft_held = Some(held);
-    }
-    ScriptedPorts::new(script)
-}
-
-fn drafting(k: usize) -> Settings {
-    Settings {
-        policy: Policy {
-            drafts_max: 1,
-            ..Policy::default()
-        },
-        ..settings(k)
-    }
-}
-
-async fn ask(ports: Ports, settings: &Settings) -> (Report, Vec<TraceEvent>) {
+pub(crate) async fn ask(ports: Ports, settings: &Settings) -> (Report, Vec<TraceEvent>) {
     let mut events = Vec::new();
     let report = Agent::new(ports)
         .answer(&question(), settings, &mut |event| events.push(event))
@@ -82,7 +63,7 @@ async fn ask(ports: Ports, settings: &Settings) -> (Report, Vec<TraceEvent>) {
 }
 
 /// The refusals that were told, by stage and reason.
-fn told(events: &[TraceEvent]) -> Vec<(Stage, Refusal)> {
+pub(crate) fn told(events: &[TraceEvent]) -> Vec<(Stage, Refusal)> {
     let refusal = |event: &TraceEvent| match event.kind {
         TraceKind::NotSpeculated { stage, why } => Some((stage, why)),
         _ => None,
@@ -91,7 +72,7 @@ fn told(events: &[TraceEvent]) -> Vec<(Stage, Refusal)> {
 }
 
 /// What had been started by each commit.
-fn committed(events: &[TraceEvent]) -> Vec<Usage> {
+pub(crate) fn committed(events: &[TraceEvent]) -> Vec<Usage> {
     let usage = |event: &TraceEvent| match &event.kind {
         TraceKind::Committed { usage, .. } => Some(**usage),
         _ => None,
@@ -100,7 +81,7 @@ fn committed(events: &[TraceEvent]) -> Vec<Usage> {
 }
 
 /// What was told is what was counted, and is all there is of that stage and reason.
-fn check(report: &Report, events: &[TraceEvent], expected: &[(Stage, Refusal)]) {
+pub(crate) fn check(report: &Report, events: &[TraceEvent], expected: &[(Stage, Refusal)]) {
     assert_eq!(told(events), expected, "{events:#?}");
     let usage = report.usage;
     for (stage, calls) in [
@@ -218,55 +199,6 @@ async fn what_is_still_in_line_is_not_told_to_have_been_started() {
     assert_eq!(told, [[1, 0], [2, 0]]);
 }
 
-/// Every draft is right, and waits for a place until the planner has written the same words.
-#[tokio::test(start_paused = true)]
-async fn a_drafted_look_up_that_only_stood_in_line_has_hidden_nothing() {
-    let (script, full) = (drafted(true), rule(Grade::Full));
-    let (without, _) = ask(ports(&script, &backend(1, 0), full), &settings(2)).await;
-    let (with, events) = ask(ports(&script, &backend(1, 0), full), &drafting(2)).await;
-    assert_eq!(with.elapsed, without.elapsed);
-    let counts = |usage: &Usage| (usage.targets.started, usage.drafted, usage.foreseen);
-    assert_eq!(counts(&with.usage), (2, 2, 2));
-    assert_eq!(with.usage.hidden, Duration::ZERO);
-    for hop in &with.hops {
-        assert_eq!((hop.draft_held, hop.foreseen), (Some(true), Duration::ZERO));
-    }
-    let saved = |event: &TraceEvent| match event.kind {
-        TraceKind::Foreseen { saved } => Some(saved),
-        _ => None,
-    };
-    let saved: Vec<_> = events.iter().filter_map(saved).collect();
-    assert_eq!(saved, [Duration::ZERO; 2]);
-    // The second one is asked for by the first commit, and has still not been started.
-    let told: Vec<_> = committed(&events).iter().map(counts).collect();
-    assert_eq!(told, [(1, 1, 1), (2, 2, 2)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_draft_that_was_never_looked_up_is_not_counted() {
-    // Right ones that the policy forbids, and wrong ones that wait in vain.
-    for (held, index, grade, why) in [
-        (true, backend(64, 64), Grade::Never, Refusal::Denied),
-        (false, backend(1, 0), Grade::Full, Refusal::NoPlace),
-    ] {
-        let (report, events) = ask(ports(&drafted(held), &index, rule(grade)), &drafting(2)).await;
-        let refused = told(&events);
-        assert!(refused.len() >= 2, "{refused:?}");
-        assert!(refused.iter().all(|told| *told == (Stage::Target, why)));
-        check(&report, &events, &refused);
-        let usage = report.usage;
-        assert_eq!((usage.drafted, usage.foreseen), (0, 0), "{why}");
-        assert_eq!(usage.hidden, Duration::ZERO);
-        assert_eq!((usage.targets.started, usage.targets.wasted), (2, 0));
-        assert_eq!(index.gauges().started, 2);
-        // None has failed that was not tried.
-        assert!(report.hops.iter().all(|hop| hop.draft_held.is_none()));
-        for usage in committed(&events) {
-            assert_eq!(usage.drafted, 0);
-        }
-    }
-}
-
 /// What a tuner must not take for a slow speculator.
 #[tokio::test(start_paused = true)]
 async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
@@ -282,12 +214,15 @@ async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
         let guesser = Scheduled::<dyn Speculator>::new(port, &guesses, rule(grade));
         let mut ports = ports(&script, &free, rule(Grade::Full));
         ports.speculator = Some(Arc::new(guesser));
-        let (report, _) = ask(ports, &settings(3)).await;
+        let (report, events) = ask(ports, &settings(3)).await;
+        let has_guesses = places > 0 && grade == Grade::Full;
         for hop in &report.hops {
             assert_eq!(hop.guess_refused, is_refused, "{places} {grade:?}");
-            let has_come = hop.times.speculation.is_some();
-            assert_eq!(has_come, places > 0 && grade == Grade::Full);
+            assert_eq!(hop.times.speculation.is_some(), has_guesses);
         }
+        // Without a guess every branch is the head, also the one that is told of its refusal.
+        let is_provisional = events.iter().any(|event| event.provisional);
+        assert_eq!(is_provisional, has_guesses, "{places} {grade:?}");
     }
 }
 
@@ -413,6 +348,30 @@ async fn a_place_that_was_needed_is_told() {
     // It ran for a while, in vain.
     assert_eq!(report.usage.targets.started, 3);
     assert_eq!(report.usage.targets.wasted, 1);
+}
+
+/// Somebody leaves a place, and takes it back before anything of the look-up has run that was given it.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_lost_before_it_begins_costs_nothing() {
+    let script = steady(&[true, true]);
+    let index = backend(2, 1);
+    let other = async {
+        // The second hop is looked up ahead of need from 250 ms on, and waits.
+        for millis in [600, 100] {
+            let needed = spechop_ports::Call::authoritative();
+            let work = async {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                Ok(())
+            };
+            index.run(&needed, 1.0, work).await.unwrap();
+        }
+    };
+    let settings = settings(2);
+    let asked = ask(ports(&script, &index, rule(Grade::Full)), &settings);
+    let ((report, events), ()) = futures::join!(asked, other);
+    check(&report, &events, &[(Stage::Target, Refusal::Preempted)]);
+    let targets = report.usage.targets;
+    assert_eq!((targets.started, targets.wasted), (2, 0));
 }
 
 /// Two hops, and a call for each: none is left for speculation.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::asking::{agent, ask, line, millis, question, settings, steady, trajectory};
 use spechop_agent::{Policy, Settings, TraceKind};
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::Budget;
+use spechop_types::{Budget, Stage};
 
 /// Three hops, the last of which needs none before it; the first guess is wrong.
 fn independent() -> ScriptedPorts {
@@ -38,6 +38,27 @@ async fn salvage_takes_over_what_a_wrong_guess_had_begun() {
     let salvaged: Vec<_> = with.hops.iter().map(|hop| hop.salvaged).collect();
     assert_eq!(salvaged, [false, false, true]);
     assert_eq!(with.hops[2].times.target.as_millis(), 1000);
+}
+
+/// The look-up is taken over at 1,200 ms, fails at 1,750, and is made again.
+#[tokio::test(start_paused = true)]
+async fn what_is_made_again_was_not_salvaged() {
+    let mut script = Script::steady(&[false, true], 100, 1000, 50);
+    script.hops[1].depends_on = Some(Vec::new());
+    script.hops[1].target = Duration::from_millis(2000);
+    script.failures.insert((1, Stage::Target), 1);
+    let mut told = 0;
+    let report = agent(&ScriptedPorts::new(script))
+        .answer(&question(), &settings(2), &mut |event| {
+            told += u32::from(matches!(event.kind, TraceKind::Salvaged { .. }));
+        })
+        .await
+        .unwrap();
+    assert_eq!((told, report.usage.salvaged), (1, 0));
+    assert!(report.hops.iter().all(|hop| !hop.salvaged));
+    let targets = report.usage.targets;
+    assert_eq!((targets.started, targets.wasted), (3, 1));
+    assert_eq!(millis(&report), 3750);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::future::pending;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use spechop_ports::{
     Call, GuessRequest, Guessed, Metered, PlanRequest, Planned, Planner, PortError, ReadRequest,
     Reader, Reading, Speculator,
 };
+use spechop_sched::{Backend, Eligibility, Limits, ScheduledRetriever};
 use spechop_testkit::{Script, ScriptedPorts};
 use spechop_types::{Money, Price, Tokens};
 
@@ -245,6 +248,48 @@ async fn a_call_that_is_given_up_at_its_limit_is_broken_off() {
     let first = due.usage.targets.cost.tokens.total();
     assert!(first > 0);
     assert_eq!(due.tokens_lost, first);
+}
+
+/// The index is busy with something else until then, so nothing of the look-up was ever done.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_stands_in_line_until_its_limit_is_not_billed() {
+    let port = Arc::new(ScriptedPorts::new(Script::steady(&[true], 50, 400, 20)));
+    let one_place = Limits {
+        capacity: NonZeroUsize::MIN,
+        rate: None,
+        speculative_max: 1,
+    };
+    let index = Backend::new("an index", one_place);
+    let rule = Eligibility::shipped().of("retriever");
+    let agent = Agent::new(Ports {
+        planner: port.clone(),
+        reader: port.clone(),
+        retriever: Arc::new(ScheduledRetriever::new(port, &index, rule)),
+        speculator: None,
+        drafter: None,
+        draft_writer: None,
+    });
+    let bill = Bill::default();
+    let settings = Settings {
+        bill: Some(bill.clone()),
+        limits: StageLimits {
+            target: Duration::from_millis(500),
+            ..StageLimits::NONE
+        },
+        ..priced(1)
+    };
+    let call = Call::authoritative();
+    let busy = index.run(&call, 1.0, pending::<Result<(), PortError>>());
+    let (asked, mut trace) = (question(), |_| ());
+    tokio::select! {
+        biased;
+        _ = busy => {}
+        failed = agent.answer(&asked, &settings, &mut trace) => assert!(failed.is_err()),
+    }
+    let due = bill.take().unwrap();
+    assert_eq!(due.elapsed.as_millis(), 550);
+    let (segments, targets) = (due.usage.segments, due.usage.targets);
+    assert_eq!((segments.started, targets.started), (1, 0));
 }
 
 /// Of what a wrong guess led to, the account pays the same as if the question had come to no answer.

@@ -65,9 +65,9 @@ impl<P: ?Sized> Scheduled<P> {
         self.backend.run_any(call, self.rule.cost, work).await
     }
 
-    /// How many turns a call may have. A guess that takes nothing but cores goes back into line if it had to end
-    /// for one: a needed call has that core for a moment, and the look-up that the guess goes ahead of may take
-    /// seconds. Calls that others are paid for are made once.
+    /// How many turns of a call may begin. A guess that takes nothing but cores goes back into line if it had to
+    /// end for one: a needed call has that core for a moment, and the look-up that the guess goes ahead of may
+    /// take seconds. Calls that others are paid for are made once.
     fn turns(&self, call: &Call) -> usize {
         let may_wait = call.lane() == Lane::Speculative && !call.has_one_turn();
         if may_wait && self.backend.is_on_cores() {
@@ -77,7 +77,7 @@ impl<P: ?Sized> Scheduled<P> {
         }
     }
 
-    /// The same as often as the call may have a turn.
+    /// The same as often as a turn of the call may begin. What is lost before it begins has cost nothing.
     async fn run_again<T, R: Clone, F>(
         &self,
         call: &Call,
@@ -87,16 +87,19 @@ impl<P: ?Sized> Scheduled<P> {
     where
         F: Future<Output = Result<T, PortError>>,
     {
-        let mut waited = None;
-        for _ in 1..self.turns(call) {
-            let turn = begin(waited.take(), work(request.clone()));
+        let turns = self.turns(call);
+        if turns == 1 {
+            return self.run(call, work(request)).await;
+        }
+        let (mut begun, mut waited) = (0, None);
+        loop {
+            let turn = begin(&mut begun, waited.take(), work(request.clone()));
             let outcome = self.run(call, turn).await;
-            if !has_lost_turn(&outcome) {
+            if begun == turns || !has_lost_turn(&outcome) {
                 return outcome;
             }
             waited = Some(call.lost_turn());
         }
-        self.run(call, begin(waited, work(request))).await
     }
 }
 
@@ -104,8 +107,13 @@ fn has_lost_turn<T>(outcome: &Result<T, PortError>) -> bool {
     matches!(outcome, Err(PortError::NotSpeculated { why, .. }) if *why == Refusal::Preempted)
 }
 
-/// The work of a turn, which is begun when the turn comes: the call is in line no more.
-async fn begin<T>(waited: Option<BackInLine>, work: impl Future<Output = T>) -> T {
+/// The work of a turn, which is begun, and counted, when the turn comes: the call is in line no more.
+async fn begin<T>(
+    begun: &mut usize,
+    waited: Option<BackInLine>,
+    work: impl Future<Output = T>,
+) -> T {
+    *begun += 1;
     drop(waited);
     work.await
 }
@@ -160,23 +168,27 @@ impl Speculator for Scheduled<dyn Speculator> {
         request: GuessRequest,
         early: &mut (dyn FnMut(Guess) + Send),
     ) -> Result<Guessed, PortError> {
+        let turns = self.turns(call);
+        if turns == 1 {
+            let work = self.inner.guess_streaming(call, request, early);
+            return self.run(call, work).await;
+        }
         // What was told is not told again.
         let has_told = AtomicBool::new(false);
         let mut tell = |guess| {
             has_told.store(true, Relaxed);
             early(guess);
         };
-        let mut waited = None;
-        for _ in 1..self.turns(call) {
+        let (mut begun, mut waited) = (0, None);
+        loop {
             let work = self.inner.guess_streaming(call, request.clone(), &mut tell);
-            let outcome = self.run(call, begin(waited.take(), work)).await;
-            if has_told.load(Relaxed) || !has_lost_turn(&outcome) {
+            let turn = begin(&mut begun, waited.take(), work);
+            let outcome = self.run(call, turn).await;
+            if begun == turns || has_told.load(Relaxed) || !has_lost_turn(&outcome) {
                 return outcome;
             }
             waited = Some(call.lost_turn());
         }
-        let work = self.inner.guess_streaming(call, request, &mut tell);
-        self.run(call, begin(waited, work)).await
     }
 }
 

@@ -131,6 +131,34 @@ async fn what_if(server: &Server, id: &str, body: &str) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
+/// Whether branches that stand on a wrong guess ask, and answer. Nothing that was recorded is shown as theirs.
+fn went_astray(events: &[Value]) -> (bool, bool) {
+    let of = |kind: &str, field: &str| {
+        let told = events.iter().filter(move |event| event.get(kind).is_some());
+        let said = |event: &Value| {
+            let text = event[kind][field].as_str().unwrap_or_default();
+            (event["branch"].clone(), text.to_owned())
+        };
+        told.map(said).collect::<Vec<_>>()
+    };
+    let is_made_up = |text: &str| text.starts_with('(') && text.ends_with("was never recorded)");
+    let planned = of("planned", "sub_question");
+    let has_asked = planned.iter().any(|(_, asked)| is_made_up(asked));
+    for (branch, guess) in of("guessed", "guess") {
+        let asked = planned.iter().find(|(of, _)| *of == branch).unwrap();
+        let is_told = !guess.is_empty();
+        assert_eq!(
+            is_made_up(&guess),
+            is_told && is_made_up(&asked.1),
+            "{guess}"
+        );
+    }
+    let answers = of("drafted", "answer");
+    assert!(answers.last().is_none_or(|(_, answer)| !is_made_up(answer)));
+    let has_answered = answers.iter().any(|(_, answer)| is_made_up(answer));
+    (has_asked, has_answered)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answered_question_is_simulated_by_another_k() {
     let right = [true, false, true, true];
@@ -173,6 +201,8 @@ async fn an_answered_question_is_simulated_by_another_k() {
         );
         let guesses = events.iter().filter(|event| event.get("guessed").is_some());
         assert_eq!(guesses.count() == 0, k == 1, "k = 1 does not guess");
+        // Without bounds, the branch on the wrong guess comes to an answer.
+        assert_eq!(went_astray(events), (k != 1, k.is_null()), "{events:?}");
         if k == 1 {
             assert_eq!(told["sequential_ms"], told["latency_ms"]);
         }

@@ -23,6 +23,8 @@ const HOPS_MAX: u64 = 240;
 pub struct Fixed {
     /// The width.
     pub k: Option<NonZeroUsize>,
+    /// The largest width that may be chosen of those that were played.
+    pub k_max: Option<NonZeroUsize>,
     /// Whether planning goes ahead without a guess.
     pub plan_ahead: Option<bool>,
     /// Nothing is weighed: the gate of the policy decides alone.
@@ -165,6 +167,7 @@ impl Choices {
             let all = self.settings.iter();
             all.filter(|at| {
                 fixed.k.is_none_or(|k| k == at.k)
+                    && fixed.k_max.is_none_or(|most| at.k <= most)
                     && fixed.plan_ahead.is_none_or(|ahead| ahead == at.plan_ahead)
                     && (!fixed.gate || at.weighing.price_ms == 0)
             })

@@ -62,10 +62,10 @@ pub enum PastGuess {
     },
 }
 
-/// The last questions, in a ring.
+/// The last questions, in a ring. Cheap to clone: clones share the questions.
 #[derive(Clone, Debug)]
 pub struct History {
-    questions: VecDeque<Past>,
+    questions: VecDeque<Arc<Past>>,
     most: usize,
 }
 
@@ -125,7 +125,7 @@ impl History {
         if self.questions.len() == self.most {
             self.questions.pop_front();
         }
-        self.questions.push_back(question);
+        self.questions.push_back(Arc::new(question));
     }
 
     /// Forgets all but the last `most` questions.
@@ -134,10 +134,18 @@ impl History {
         self.questions.drain(..further);
     }
 
-    /// From now on it is not known what came of the guesses so far.
-    pub fn forget_guesses(&mut self) {
-        let hops = self.questions.iter_mut().flat_map(|past| &mut past.hops);
-        hops.for_each(|hop| hop.guess = PastGuess::Untried);
+    /// From now on it is not known what came of the guesses, except of the last `judged` ones that were right or
+    /// wrong, and of what is among them. A guess that had no idea was wrong.
+    pub fn forget_guesses_before(&mut self, judged: usize) {
+        let mut left = judged;
+        let questions = self.questions.iter_mut().rev().map(Arc::make_mut);
+        for hop in questions.flat_map(|past| past.hops.iter_mut().rev()) {
+            match hop.guess {
+                _ if left == 0 => hop.guess = PastGuess::Untried,
+                PastGuess::Compared { .. } | PastGuess::NoIdea { .. } => left -= 1,
+                PastGuess::Untried | PastGuess::Late => {}
+            }
+        }
     }
 
     /// How many questions are kept by now.
@@ -152,20 +160,19 @@ impl History {
 
     /// The questions that are kept, oldest first.
     pub fn questions(&self) -> impl DoubleEndedIterator<Item = &Past> {
-        self.questions.iter()
+        self.questions.iter().map(Arc::as_ref)
     }
 
     /// The questions as traces. A hop whose guess is not known gets the one of another hop: the known
     /// ones take turns, oldest first, so that the share of right ones and their times stay what
     /// they are, and the same history always gives the same traces.
     pub fn recorded(&self) -> Recorded {
-        let hops = || self.questions.iter().flat_map(|past| &past.hops);
+        let hops = || self.questions().flat_map(|past| &past.hops);
         let known: Vec<PastGuess> = hops().filter_map(PastHop::known_guess).collect();
         let mut turns = known.iter().copied().cycle();
         let mut made_up = 0_usize;
         let traces = self
-            .questions
-            .iter()
+            .questions()
             .enumerate()
             .map(|(at, past)| Trace {
                 id: at.to_string(),

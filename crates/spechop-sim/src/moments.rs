@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use spechop_types::{BranchId, Chance, CommitKind, LookupId, Stage, Step};
+use spechop_types::{BranchId, Chance, CommitKind, LookupId, Stage, Step, SubQuestion};
 use spechop_window::{Effect, Event, Window};
 
 use crate::drive::Watch;
@@ -39,6 +39,8 @@ pub enum What {
     },
     /// The final answer was written.
     Drafted {
+        /// It stands on the recorded answers alone.
+        right: bool,
         /// How likely it was to stand.
         chance: Chance,
         /// How long it took.
@@ -48,6 +50,8 @@ pub enum What {
     Guessed {
         /// Whether the best guess is what is found; `None` if there was none.
         right: Option<bool>,
+        /// It was asked what was asked.
+        asked_right: bool,
         /// How long it took.
         took_ms: f64,
     },
@@ -76,6 +80,8 @@ pub enum What {
     },
     /// While the branch writes, a look-up begins of what it may be about to ask.
     AskedAhead {
+        /// It is what was asked.
+        right: bool,
         /// How likely it is to be asked.
         chance: Chance,
     },
@@ -137,8 +143,25 @@ impl Watcher {
 
     /// Whether a branch asks what was asked at its hop.
     fn asks_right(&self, window: &Window, branch: BranchId) -> bool {
-        let asked = window.sub_question(branch);
+        self.is_right(branch, window.sub_question(branch))
+    }
+
+    fn is_right(&self, branch: BranchId, asked: Option<&SubQuestion>) -> bool {
         asked.is_some_and(|asked| asked.as_str() == right(self.hop(branch) as usize))
+    }
+
+    fn guessed(
+        &self,
+        window: &Window,
+        branch: BranchId,
+        right: Option<bool>,
+        took_ms: f64,
+    ) -> What {
+        What::Guessed {
+            right,
+            asked_right: self.asks_right(window, branch),
+            took_ms,
+        }
     }
 
     /// The branch has that look-up now. How long it had run.
@@ -150,7 +173,8 @@ impl Watcher {
     /// What the look-up was guessed to find, and found, before somebody asked.
     fn tell_unseen(&mut self, now: f64, window: &Window, branch: BranchId, lookup: LookupId) {
         if let Some((right, took_ms)) = self.lookup(lookup).unheard.take() {
-            self.tell(now, window, branch, What::Guessed { right, took_ms });
+            let what = self.guessed(window, branch, right, took_ms);
+            self.tell(now, window, branch, what);
         }
         if std::mem::take(&mut self.lookup(lookup).unseen) {
             let took_ms = self.taken_over(now, lookup);
@@ -158,6 +182,12 @@ impl Watcher {
             self.tell(now, window, branch, What::Observed { right, took_ms });
         }
     }
+}
+
+/// Whether every answer before the branch is the recorded one.
+fn stands_on_facts(window: &Window, branch: BranchId) -> bool {
+    let mut answers = window.trajectory(branch).zip(1..);
+    answers.all(|((_, answer), hop)| **answer == fact(&right(hop)))
 }
 
 impl Watch for Watcher {
@@ -176,7 +206,8 @@ impl Watch for Watcher {
                 if let Some(branch) = window.asker(lookup) {
                     self.tell(now, window, branch, What::Launched(Stage::Target));
                 } else if let Some((branch, chance)) = window.drafted_for(lookup) {
-                    self.tell(now, window, branch, What::AskedAhead { chance });
+                    let right = self.is_right(branch, window.asked(lookup));
+                    self.tell(now, window, branch, What::AskedAhead { right, chance });
                 }
             }
             Effect::Guess { lookup } => {
@@ -224,6 +255,7 @@ impl Watch for Watcher {
                         took_ms,
                     },
                     Step::Answer(_) => What::Drafted {
+                        right: stands_on_facts(window, *branch),
                         chance: window.answer_chance(*branch),
                         took_ms,
                     },
@@ -249,7 +281,8 @@ impl Watch for Watcher {
                 let took_ms = now - began;
                 match window.asker(*lookup) {
                     Some(branch) => {
-                        self.tell(now, window, branch, What::Guessed { right, took_ms });
+                        let what = self.guessed(window, branch, right, took_ms);
+                        self.tell(now, window, branch, what);
                     }
                     None => self.lookup(*lookup).unheard = Some((right, took_ms)),
                 }

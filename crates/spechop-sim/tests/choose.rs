@@ -16,6 +16,7 @@ const EXACTLY: Wanted = Wanted {
 };
 const FREE: Fixed = Fixed {
     k: None,
+    k_max: None,
     plan_ahead: None,
     gate: false,
 };
@@ -162,6 +163,7 @@ fn what_is_fixed_is_kept_and_prices_and_load_are_paid() {
                 k: NonZeroUsize::new(k),
                 plan_ahead: Some(plan_ahead),
                 gate: true,
+                ..FREE
             };
             let best = all.best(fixed, EXACTLY).unwrap();
             assert_eq!((best.k.get(), best.plan_ahead), (k, plan_ahead));
@@ -173,6 +175,11 @@ fn what_is_fixed_is_kept_and_prices_and_load_are_paid() {
         ..FREE
     };
     assert_eq!(all.best(none, EXACTLY), None);
+    let narrow = Fixed {
+        k_max: NonZeroUsize::new(2),
+        ..FREE
+    };
+    assert_eq!(all.best(narrow, EXACTLY).unwrap().k.get(), 2);
     // What is not played cannot be chosen.
     let ahead = Fixed {
         plan_ahead: Some(true),
@@ -183,7 +190,7 @@ fn what_is_fixed_is_kept_and_prices_and_load_are_paid() {
         Fixed {
             plan_ahead: Some(false),
             gate: true,
-            k: None,
+            ..FREE
         },
     );
     assert_eq!(without.best(ahead, EXACTLY), None);

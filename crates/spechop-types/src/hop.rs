@@ -115,7 +115,7 @@ impl Observation {
 /// How the answer of a committed hop came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommitKind {
-    /// Nothing was guessed in time: the observation was waited for.
+    /// The observation. Nothing was built on a guess of it.
     Observed,
     /// A guess was verified and stands.
     Accepted,

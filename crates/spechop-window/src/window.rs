@@ -289,8 +289,12 @@ impl Window {
             }
             Step::Ask(sub_question) => {
                 let is_open = self.names_what_is_open(at, &sub_question);
-                let lookup = (!is_open).then(|| self.look_up(at, &sub_question, effects));
+                // A draft of just these words is taken over. All others are dropped first: their end must not look
+                // like the end of what is asked.
+                let mut begun = Effects::new();
+                let lookup = (!is_open).then(|| self.look_up(at, &sub_question, &mut begun));
                 self.drop_drafts(id, effects);
+                effects.extend(begun);
                 self.branches[at].segment = Segment::Asked {
                     sub_question,
                     lookup,

@@ -22,17 +22,17 @@ fn a_draft_is_looked_up_while_its_planner_writes() {
     let writer = |lookup| window.drafted_for(LookupId(lookup));
     assert_eq!(writer(0), Some((BranchId(0), Chance::of(0.5))));
     assert_eq!(window.asker(LookupId(0)), None);
-    // The planner writes one of them: it has that look-up now, and the other one goes.
-    drafts("d0 A|B; w0 A", "confirm 0 from 0; guess 0; drop 1");
-    drafts("d0 A|B; w0 B", "confirm 0 from 1; guess 1; drop 0");
+    // The planner writes one of them: the other one goes, and it has that look-up now.
+    drafts("d0 A|B; w0 A", "drop 1; confirm 0 from 0; guess 0");
+    drafts("d0 A|B; w0 B", "drop 0; confirm 0 from 1; guess 1");
     drafts("d0 A; o0 x", "");
     drafts(
         "d0 A; o0 x; w0 A",
         "confirm 0 from 0; commit 0; write 1; draft 1",
     );
-    // Other words, or an answer.
-    drafts("d0 A; w0 a", "call 1; guess 1; drop 0");
-    drafts("d0 A; o0 x; w0 B", "call 1; guess 1; drop 0");
+    // Other words, or an answer. What is dropped ends before anything begins.
+    drafts("d0 A; w0 a", "drop 0; call 1; guess 1");
+    drafts("d0 A; o0 x; w0 B", "drop 0; call 1; guess 1");
     drafts("d0 A; a0 done", "drop 0; answer 0 done");
     // Its failure is nobody's, until somebody has asked.
     drafts("d0 A|B; f0 tgt", "drop 0");
@@ -46,7 +46,7 @@ fn drafts_that_take_their_time_come_one_after_the_other() {
     // The same again, and one more than may be.
     drafts("d0 A; d0 A", "");
     drafts("d0 A; d0 B; d0 C", "");
-    drafts("d0 A; d0 B; w0 B", "confirm 0 from 1; guess 1; drop 0");
+    drafts("d0 A; d0 B; w0 B", "drop 0; confirm 0 from 1; guess 1");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_nobody_would_take_over_is_not_drafted() {
     drafts("w0 A; g0 x; w1 B; o0 z; v1 -; d2 B|C", "call 2");
     drafts(
         "w0 A; g0 x; w1 B; o0 z; v1 -; d2 C; w2 B",
-        "salvage 2 from 1; guess 1; drop 2",
+        "drop 2; salvage 2 from 1; guess 1",
     );
     let gated = Policy {
         chance_min: Chance::of(0.25),
@@ -105,5 +105,5 @@ fn the_answer_of_a_draft_is_guessed_if_the_policy_says_so() {
     guessing("d0 A; g0 x; w0 A", "confirm 0 from 0; write 1; draft 1");
     guessing("d0 A; w0 A", "confirm 0 from 0");
     guessing("d0 A; o0 x", "drop-guess 0");
-    guessing("d0 A; g0 x; w0 B", "call 1; guess 1; drop 0");
+    guessing("d0 A; g0 x; w0 B", "drop 0; call 1; guess 1");
 }

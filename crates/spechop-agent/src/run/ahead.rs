@@ -182,6 +182,23 @@ impl Run<'_> {
         self.tell_seen(branch, begun);
     }
 
+    /// The look-up is to be called, for the first time or again. If again, what its first call had done by the
+    /// time it was taken over was in vain. That a draft was right stays true.
+    pub(super) fn forget_saved(&mut self, lookup: LookupId) {
+        let Some(notes) = self.lookups.get_mut(lookup) else {
+            return;
+        };
+        if std::mem::take(&mut notes.salvaged) {
+            self.ledger.unsalvage();
+        }
+        // If not drafted any more, it has been taken back already.
+        if std::mem::take(&mut notes.drafted)
+            && let Some(saved) = notes.foreseen.as_mut().map(std::mem::take)
+        {
+            self.ledger.unforesee(saved);
+        }
+    }
+
     fn take_over(&mut self, branch: BranchId, lookup: LookupId, origin: Origin) -> Option<Begun> {
         if let Some(journal) = &self.settings.journal {
             journal.taken_over(TakenOver {

@@ -43,17 +43,19 @@ impl Run<'_> {
     /// Work was refused after its launch; whoever gives the turns says why.
     pub(super) fn take_refusal(&mut self, work: Work, taken: Taken, why: Refusal) {
         match why {
+            // Some of it was done, and paid for.
+            Refusal::Preempted | Refusal::PushedBack if !taken.never_began => {
+                let cost = self.ledger.settle(work.stage(), taken);
+                self.pay_for_early(work, cost);
+            }
             Refusal::Denied
             | Refusal::NoPlace
             | Refusal::NoCore
+            | Refusal::Preempted
+            | Refusal::PushedBack
             | Refusal::Budget
             | Refusal::Unlikely => {
                 self.withdraw(work, taken.tokens);
-            }
-            // Some of it was done, and paid for.
-            Refusal::Preempted | Refusal::PushedBack => {
-                let cost = self.ledger.settle(work.stage(), taken);
-                self.pay_for_early(work, cost);
             }
         }
         self.note_refusal(work, why);
@@ -61,20 +63,23 @@ impl Run<'_> {
 
     /// Work was dropped, for it is of no use any more.
     pub(super) fn note_dropped(&mut self, dropped: Dropped) {
-        let stage = dropped.work.stage();
-        if dropped.taken.never_began {
-            self.withdraw(dropped.work, dropped.taken.tokens);
-        } else {
-            let cost = match dropped.taken.was_in_line {
-                true => self.ledger.settle(stage, dropped.taken),
-                false => self.ledger.abort(stage, dropped.taken),
-            };
-            self.pay_for_early(dropped.work, cost);
-        }
+        self.pay_dropped(dropped.work, dropped.taken);
         if let Some(why) = dropped.waited_in_vain {
             self.note_refusal(dropped.work, why);
         }
         self.tell_changes(dropped.work, dropped.changes);
+    }
+
+    /// Work was given up before its end: what it took is paid for, if anything of it ran.
+    pub(super) fn pay_dropped(&mut self, work: Work, taken: Taken) {
+        if taken.never_began {
+            return self.withdraw(work, taken.tokens);
+        }
+        let cost = match taken.was_in_line {
+            true => self.ledger.settle(work.stage(), taken),
+            false => self.ledger.abort(work.stage(), taken),
+        };
+        self.pay_for_early(work, cost);
     }
 
     /// Nothing of it was ever done: it is as if it had not been launched.
@@ -91,10 +96,12 @@ impl Run<'_> {
             return;
         }
         let (writer, _) = notes.asker;
-        let is_foreseen = notes.foreseen.is_some();
-        self.ledger.withdraw_draft(is_foreseen);
-        // A draft that nobody looked up has not failed, either. One that was asked for has held.
-        if !is_foreseen && let Some(writer) = self.branches.get_mut(writer) {
+        let saved = notes.foreseen.as_mut().map(std::mem::take);
+        self.ledger.withdraw_draft();
+        if let Some(saved) = saved {
+            self.ledger.unforesee(saved);
+        } else if let Some(writer) = self.branches.get_mut(writer) {
+            // A draft that nobody looked up has not failed, either. One that was asked for has held.
             writer.drafted = writer.drafted.saturating_sub(1);
         }
     }
@@ -152,7 +159,12 @@ impl Run<'_> {
         let Some((branch, hop)) = asker else {
             return;
         };
-        // It was speculative, whatever became of the branch since.
-        self.tell_as(branch, hop, true, TraceKind::NotSpeculated { stage, why });
+        // The guess of the head's own hop can be refused, too, and the head stands on none. The window may have
+        // committed that hop by now.
+        let notes = self.branches.get(branch);
+        let was_head = notes.is_some_and(|notes| notes.is_head);
+        let is_provisional = self.window.depth(branch) != Some(0) && !was_head;
+        let kind = TraceKind::NotSpeculated { stage, why };
+        self.tell_as(branch, hop, is_provisional, kind);
     }
 }

@@ -123,17 +123,17 @@ impl Run<'_> {
         })
     }
 
-    /// A call has brought nothing: what it took is paid for, and why it failed is told.
+    /// A call has brought nothing: what it took is paid for, if anything of it ran, and why it failed is told.
     fn settle_failure(&mut self, work: Work, taken: Taken, error: &PortError) {
-        let cost = match error {
+        match error {
             PortError::NotSpeculated { why, .. } => return self.take_refusal(work, taken, *why),
-            // Nobody has said what it had taken when it was given up.
-            PortError::Timeout { .. } if !taken.never_began && !taken.was_in_line => {
-                self.ledger.abort(work.stage(), taken)
+            // Nobody has said what it had taken when it was given up, if it was ever begun.
+            PortError::Timeout { .. } => self.pay_dropped(work, taken),
+            _ => {
+                let cost = self.ledger.settle(work.stage(), taken);
+                self.pay_for_early(work, cost);
             }
-            _ => self.ledger.settle(work.stage(), taken),
-        };
-        self.pay_for_early(work, cost);
+        }
         if let Some(branch) = self.branch_of(work) {
             let (stage, reason) = (work.stage(), one_line(&with_causes(error)));
             self.tell(branch, TraceKind::Failed { stage, reason });

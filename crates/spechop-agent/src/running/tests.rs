@@ -63,6 +63,19 @@ async fn a_stopped_stage_is_dropped_at_once_and_no_other_misses_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_stopped_before_anything_of_it_ran_never_began() {
+    let mut running = Running::new(None, None, None);
+    for was_polled in [false, true] {
+        running.launch(work(0), call(), Duration::MAX, Box::pin(pending()));
+        if was_polled {
+            assert_eq!(next(&mut running).now_or_never(), None);
+        }
+        let dropped = running.stop(work(0)).unwrap();
+        assert_eq!(dropped.taken.never_began, !was_polled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_timer_serves_limits_that_come_and_go() {
     let started = Instant::now();
     let mut running = Running::new(None, None, None);

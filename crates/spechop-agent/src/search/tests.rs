@@ -45,7 +45,7 @@ impl Planner for Asks {
 }
 
 /// Finds and reads what a sub-question says: "Rome 0.8" finds Rome, and is as sure as that. Every search goes to
-/// another provider, and says so.
+/// another provider, and says so. A reading takes a token.
 struct World;
 
 #[async_trait]
@@ -72,7 +72,10 @@ impl Reader for World {
         Ok(Reading {
             answer: Some(answer.into()),
             confidence: sure.parse().ok().map(Chance::of),
-            tokens: Tokens::default(),
+            tokens: Tokens {
+                prompt: 1,
+                completion: 0,
+            },
         })
     }
 }
@@ -300,20 +303,45 @@ async fn further_plans_share_what_the_first_one_leaves_of_a_budget() {
 #[tokio::test(start_paused = true)]
 async fn no_more_plans_are_followed_than_can_come_to_an_end() {
     let further = ["Oslo 0.9", "Bonn 0.8", "Bern 0.8", "Riga 0.8"].map(|what| of_hops(2, what));
-    for (calls, plans, answer) in [
-        (3, 1, "Rome"),
-        (4, 2, "Oslo"),
-        (9, 4, "Oslo"),
-        (10, 5, "Oslo"),
+    let calls = |calls| limited(calls).budget;
+    let money = |money| Budget {
+        money: Some(Money(money)),
+        ..Budget::default()
+    };
+    let tokens = |tokens| Budget {
+        tokens: Some(tokens),
+        ..Budget::default()
+    };
+    let millis = |millis| Budget {
+        time: Some(Duration::from_millis(millis)),
+        ..Budget::default()
+    };
+    for (budget, plans, answer) in [
+        (calls(3), 1, "Rome"),
+        (calls(4), 2, "Oslo"),
+        (calls(9), 4, "Oslo"),
+        (calls(10), 5, "Oslo"),
+        (money(3), 1, "Rome"),
+        (money(4), 2, "Oslo"),
+        (money(9), 4, "Oslo"),
+        (money(10), 5, "Oslo"),
+        (tokens(3), 1, "Rome"),
+        (tokens(9), 4, "Oslo"),
+        // Each plan takes 30 ms, and the further ones take them side by side.
+        (millis(55), 1, "Rome"),
+        (millis(65), 5, "Oslo"),
     ] {
         let agent = agent_of(of_hops(2, "Rome 0.1"));
+        let settings = Settings {
+            budget,
+            ..settings()
+        };
         let hear = &mut |_: TraceEvent| ();
-        let report = agent
-            .search(&further, &question(), &limited(calls), hear)
-            .await;
+        let report = agent.search(&further, &question(), &settings, hear).await;
         let report = report.expect("an answer");
-        assert_eq!((&*report.answer, report.plans), (answer, plans), "{calls}");
-        assert_eq!(targets(&report), (2 * plans, 2 * plans - 2), "{calls}");
+        let is_so = (&*report.answer, report.plans) == (answer, plans);
+        assert!(is_so, "{budget:?}: {} of {}", report.answer, report.plans);
+        assert_eq!(targets(&report), (2 * plans, 2 * plans - 2), "{budget:?}");
     }
 }
 

@@ -358,17 +358,20 @@ fn asked() -> PlanRequest {
     }
 }
 
-/// A needed reading takes the cores after 50 ms, and again if the guess is taken up again, so often.
+/// A needed reading takes the cores after 50 ms, and again if the guess is taken up again, so often. It may be
+/// several in a row.
 #[tokio::test(start_paused = true)]
 async fn a_guess_that_lost_its_core_goes_back_into_line() {
-    for (readings, on_cores, begun, ends_ms) in [
-        (0, true, 1, Some(100)),
-        (1, true, 2, Some(160)),
-        (3, true, 4, Some(280)),
+    for (readings, in_a_row, on_cores, begun, ends_ms) in [
+        (0, 1, true, 1, Some(100)),
+        (1, 1, true, 2, Some(160)),
+        (3, 1, true, 4, Some(280)),
         // It has lost its last turn.
-        (4, true, 4, None),
+        (4, 1, true, 4, None),
+        // Between two in a row it is given a turn, and loses it before that begins.
+        (1, 5, true, 2, Some(200)),
         // Elsewhere a turn may have a price.
-        (1, false, 1, None),
+        (1, 1, false, 1, None),
     ] {
         let (cores, planner, reader) = cores(2000);
         let (one, other) = match on_cores {
@@ -390,7 +393,9 @@ async fn a_guess_that_lost_its_core_goes_back_into_line() {
         let read = async {
             for _ in 0..readings {
                 sleep(50 * MS).await;
-                assert!(other.run(&needed, 1.0, sleeping()).await.is_ok());
+                for _ in 0..in_a_row {
+                    assert!(other.run(&needed, 1.0, sleeping()).await.is_ok());
+                }
             }
         };
         let planned = async {
@@ -398,9 +403,10 @@ async fn a_guess_that_lost_its_core_goes_back_into_line() {
             planned.map(|_| (Instant::now() - started).as_millis())
         };
         let (planned, ()) = tokio::join!(planned, read);
-        let lost = u64::try_from(begun).expect("few") - u64::from(ends_ms.is_some());
+        let unbegun = readings * (in_a_row - 1);
+        let lost = begun - usize::from(ends_ms.is_some()) + unbegun;
         assert_eq!(work.begun(), begun, "{readings}");
-        assert_eq!(one.gauges().preempted, lost, "{readings}");
+        assert_eq!(one.gauges().preempted, lost as u64, "{readings}");
         assert_eq!(was_preempted(&planned), ends_ms.is_none(), "{readings}");
         assert_eq!(planned.ok(), ends_ms, "{readings}");
         assert_eq!((work.live(), cores.taken()), (0, CoreUse::default()));

@@ -42,8 +42,10 @@ const HOPS_MAX: usize = 64;
 const K_MAX: usize = 1024;
 
 /// What stands for texts that were never recorded.
-const ASTRAY: &str = "(a sub-question that stands on a wrong guess)";
+const ASTRAY: &str = "(a sub-question that was never recorded)";
 const WRONG: &str = "(a wrong guess)";
+const GUESSED_ASTRAY: &str = "(a guess that was never recorded)";
+const ANSWERED_ASTRAY: &str = "(an answer that was never recorded)";
 const NEVER: &str = "(never looked up)";
 
 /// Builds the door.
@@ -187,23 +189,37 @@ fn events(
 fn event(answered: &wire::AskResponse, what: &What, hop: u32) -> Event {
     let recorded = answered.hops.get((hop as usize).wrapping_sub(1));
     let found = || recorded.and_then(|hop| hop.observation.as_ref());
+    let sub_question = |right| match recorded.filter(|_| right) {
+        Some(hop) => hop.sub_question.clone(),
+        None => ASTRAY.to_owned(),
+    };
     match *what {
         What::Launched(stage) => Event::Launched(wire::Launched {
             stage: reply::stage(stage).into(),
         }),
         What::Planned { right, took_ms } => Event::Planned(wire::Planned {
-            sub_question: recorded
-                .filter(|_| right)
-                .map_or_else(|| ASTRAY.to_owned(), |hop| hop.sub_question.clone()),
+            sub_question: sub_question(right),
             took_ms,
         }),
-        What::Drafted { chance, took_ms } => Event::Drafted(wire::Drafted {
-            answer: answered.answer.clone(),
+        What::Drafted {
+            right,
+            chance,
+            took_ms,
+        } => Event::Drafted(wire::Drafted {
+            answer: match right {
+                true => answered.answer.clone(),
+                false => ANSWERED_ASTRAY.to_owned(),
+            },
             took_ms,
             chance: chance.share(),
         }),
-        What::Guessed { right, took_ms } => {
+        What::Guessed {
+            right,
+            asked_right,
+            took_ms,
+        } => {
             let guess = |right| match right {
+                _ if !asked_right => Some(GUESSED_ASTRAY.to_owned()),
                 true => found().map(|found| found.answer.clone()),
                 false => recorded.and_then(|hop| hop.guess.clone()),
             };
@@ -241,8 +257,8 @@ fn event(answered: &wire::AskResponse, what: &What, hop: u32) -> Event {
         What::Promoted => Event::Promoted(wire::Promoted {}),
         What::RolledBack => Event::RolledBack(wire::RolledBack {}),
         What::Salvaged { saved_ms } => Event::Salvaged(wire::Salvaged { saved_ms }),
-        What::AskedAhead { chance } => Event::AskedAhead(wire::AskedAhead {
-            sub_question: recorded.map_or_else(String::new, |hop| hop.sub_question.clone()),
+        What::AskedAhead { right, chance } => Event::AskedAhead(wire::AskedAhead {
+            sub_question: sub_question(right),
             chance: chance.share(),
         }),
         What::Foreseen { saved_ms } => Event::Foreseen(wire::Foreseen { saved_ms }),
