@@ -12,7 +12,8 @@ killed or stopped, and comes back. Checked:
   * Within --recovered-max (5 s) of the return a question is answered rightly again.
   * If the server itself is killed, clients hear of it at once, and a restart is ready within --ready-max (2 s).
 
-Exit code 0 if all of that held. The last line of the output is a JSON object with the counts."""
+Exit code 0 if all of that held. Otherwise the logs of the processes are kept, and the output says where. The last line of
+the output is a JSON object with the counts."""
 
 import argparse
 import collections
@@ -390,7 +391,10 @@ def main():
         with (args.out / "rows.tsv").open("w", encoding="utf-8") as out:
             out.write("unix_s\tduring\tstatus\tseconds\n")
             out.writelines("\t".join(map(str, row)) + "\n" for row in drill.watch.rows)
-    shutil.rmtree(folder, ignore_errors=True)
+    if found["violations"]:
+        print(f"the logs are kept in {folder}", flush=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(found))
     return 1 if found["violations"] else 0
 

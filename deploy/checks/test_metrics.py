@@ -191,11 +191,17 @@ class Metrics(unittest.TestCase):
         for title, text in queries():
             by_title.setdefault(title, []).append(text)
 
-        def value(title):
-            return float(self.query(by_title[title][0])[0]["value"][1])
+        def value(title, which=0):
+            return float(self.query(by_title[title][which])[0]["value"][1])
 
         self.assertTrue(0 < value("RelLat") < 3, value("RelLat"))
         self.assertTrue(0 <= value("p̂: guesses that were right") <= 1)
+        # Look-ups take a second and more. Those that were aborted would make them look quicker.
+        times = "α̂ and β̂"
+        self.assertTrue(0 < value(times) < 1, value(times))
+        self.assertTrue(0 < value(times, 1), value(times, 1))
+        asked = {name for text in by_title[times] for name in re.findall(r"\bspechop_\w+", text)}
+        self.assertEqual(asked, {"spechop_stage_seconds_sum", "spechop_stage_seconds_count"})
         wait_for("a server that answers", lambda: value("Servers that answer") == 1)
 
     def test_rules_are_evaluated_and_nothing_rings(self):

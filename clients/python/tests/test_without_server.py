@@ -231,7 +231,8 @@ class LostConnections(unittest.IsolatedAsyncioTestCase):
         entered(self, unittest.mock.patch("time.monotonic", lambda: now))
         entered(self, unittest.mock.patch("random.uniform", lambda low, high: high))
         patience = Patience(10_000, None)
-        while (pause := patience.pause(0.1)) is not None:
+        failed = SpecHopError(grpc.StatusCode.UNAVAILABLE, "", retry_after=0.1)
+        while (pause := patience.pause(failed)) is not None:
             now += pause
         self.assertAlmostEqual(now, 110)
 

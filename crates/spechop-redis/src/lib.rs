@@ -10,6 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
     Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult, Script, TlsCertificates,
 };
@@ -27,6 +29,9 @@ if (there or '') ~= ARGV[1] then
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return false";
+
+/// How often an idle connection is tried, so that nothing in between forgets it.
+const ALIVE: Duration = Duration::from_secs(60);
 
 /// How to reach Redis.
 #[derive(Clone)]
@@ -67,7 +72,7 @@ pub enum InvalidOptions {
     Roots,
 }
 
-/// Texts in Redis. Connects when it is first asked, and again after a request has failed.
+/// Texts in Redis. Connects when it is first asked, and again if the connection was lost.
 pub struct RedisCells {
     client: Client,
     line: Mutex<Line>,
@@ -84,6 +89,8 @@ struct Line {
     connection: ConnectionManager,
     /// When it was last replaced by another one.
     renewed: Option<Instant>,
+    /// Whether the last request over it was answered.
+    answers: bool,
 }
 
 impl RedisOptions {
@@ -112,6 +119,8 @@ impl RedisOptions {
         }
         let info = url.into_connection_info();
         let mut info = info.map_err(|_| InvalidOptions::Url)?;
+        let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE);
+        info = info.set_tcp_settings(TcpSettings::default().set_keepalive(alive));
         if let Some(password) = &self.password {
             let settings = info.redis_settings().clone();
             let settings = settings.set_password(password.expose_secret().trim());
@@ -146,6 +155,7 @@ impl RedisCells {
             line: Mutex::new(Line {
                 connection: connection.map_err(|_| InvalidOptions::Url)?,
                 renewed: None,
+                answers: false,
             }),
             client,
             swap: Script::new(SWAP),
@@ -158,6 +168,19 @@ impl RedisCells {
 
     fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.prefix)
+    }
+
+    /// Whether to ask once more: the line has answered before, and was lost since. Redis, or what lies in between,
+    /// closes lines that nobody uses, and the library connects anew only behind a request that has failed.
+    fn is_lost<T>(&self, heard: &RedisResult<T>) -> bool {
+        let is_gone = |error: &RedisError| error.is_io_error() && !error.is_timeout();
+        heard.as_ref().is_err_and(is_gone) && self.line.lock().answers
+    }
+
+    /// What a caller is told of what was heard.
+    fn told<T>(&self, heard: RedisResult<T>) -> Result<T, PortError> {
+        self.line.lock().answers = heard.is_ok();
+        heard.map_err(|error| self.failed(error))
     }
 
     /// Takes another connection, at most once in a while. The library keeps one whose beginning was refused (a
@@ -174,6 +197,7 @@ impl RedisCells {
             *line = Line {
                 connection,
                 renewed: Some(Instant::now()),
+                answers: false,
             };
         }
     }
@@ -214,8 +238,12 @@ impl SharedCells for RedisCells {
     async fn read(&self, name: &str) -> Result<Option<String>, PortError> {
         let mut connection = self.line.lock().connection.clone();
         let mut get = redis::cmd("GET");
-        let read = get.arg(self.key(name)).query_async(&mut connection).await;
-        read.map_err(|error| self.failed(error))
+        get.arg(self.key(name));
+        let mut read: RedisResult<Option<String>> = get.query_async(&mut connection).await;
+        if self.is_lost(&read) {
+            read = get.query_async(&mut connection).await;
+        }
+        self.told(read)
     }
 
     async fn swap(
@@ -229,13 +257,19 @@ impl SharedCells for RedisCells {
         let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut call = self.swap.key(self.key(name));
         call.arg(seen.unwrap_or_default()).arg(new).arg(keep_ms);
-        let there: Option<Vec<Option<String>>> = call
-            .invoke_async(&mut connection)
-            .await
-            .map_err(|error| self.failed(error))?;
+        let mut swapped: RedisResult<Option<Vec<Option<String>>>> =
+            call.invoke_async(&mut connection).await;
+        let is_asked_again = self.is_lost(&swapped);
+        if is_asked_again {
+            swapped = call.invoke_async(&mut connection).await;
+        }
+        let there = self.told(swapped)?;
+        let there = there.map(|there| there.into_iter().next().flatten());
         Ok(match there {
             None => Swapped::Made,
-            Some(there) => Swapped::Other(there.into_iter().next().flatten()),
+            // Redis did what it was asked at first, and its answer was lost.
+            Some(there) if is_asked_again && there.as_deref() == Some(new) => Swapped::Made,
+            Some(there) => Swapped::Other(there),
         })
     }
 }

@@ -125,11 +125,11 @@ impl Audits {
     /// Whether a client has left what one of the look-ups brought. The audit would look it up, and differ for
     /// that reason.
     fn rests_on_left(&self, settings: &Settings, report: &Report) -> bool {
-        let Some(cache) = self.tool_cache.as_ref().filter(|_| !settings.wishes.fresh) else {
+        let (Some(cache), Some(life)) = (&self.tool_cache, &settings.life) else {
             return false;
         };
         let mut asked = report.hops.iter().map(|hop| &hop.hop.sub_question);
-        asked.any(|asked| cache.was_left(&settings.tenant, asked.as_str()))
+        asked.any(|asked| cache.has_served(life, asked.as_str()))
     }
 
     /// Audits for as long as it is polled.

@@ -47,7 +47,7 @@ impl Events {
         let state = Arc::clone(&admitted.state);
         let question = Arc::clone(&admitted.opened.question);
         let reader = question.log.attach(0);
-        let reader = reader.map_err(|off| Arc::new(AskError::from(off)))?;
+        let reader = reader.map_err(|off| Arc::new(refused(off, &question)))?;
         let events = Self::read_by(&state, &question, reader);
         let questions = Arc::clone(&state.questions);
         let span = admitted.span();
@@ -81,7 +81,7 @@ impl Events {
         attach: impl FnOnce(&Log) -> Result<u64, OffTheLog>,
     ) -> Result<Self, AskError> {
         let (state, question) = (admission.state(), admission.known(question_id, caller)?);
-        let reader = attach(&question.log).map_err(AskError::from);
+        let reader = attach(&question.log).map_err(|off| refused(off, &question));
         let reader = reader.inspect_err(|error| state.refuse(error))?;
         Ok(Self::read_by(state, &question, reader))
     }
@@ -111,16 +111,15 @@ impl Events {
     }
 }
 
-impl From<OffTheLog> for AskError {
-    fn from(off: OffTheLog) -> Self {
-        match off {
-            OffTheLog::Behind { after, first } => Self::TooOld { after, first },
-            OffTheLog::Ahead { last } => {
-                let problem = format!("is beyond the last event, which is {last}");
-                Self::wrong("after", problem)
-            }
-            OffTheLog::TooManyReaders => Self::TooManyReaders { most: READERS_MAX },
+fn refused(off: OffTheLog, question: &Question) -> AskError {
+    match off {
+        OffTheLog::Forgotten => AskError::NotOpen(question.id.item.clone()),
+        OffTheLog::Behind { after, first } => AskError::TooOld { after, first },
+        OffTheLog::Ahead { last } => {
+            let problem = format!("is beyond the last event, which is {last}");
+            AskError::wrong("after", problem)
         }
+        OffTheLog::TooManyReaders => AskError::TooManyReaders { most: READERS_MAX },
     }
 }
 
@@ -142,6 +141,7 @@ impl Stream for Events {
             }
             Found::Failed(error) => error,
             Found::Unread => Arc::new(self.state.unread()),
+            Found::Forgotten(off) => Arc::new(refused(off, &self.question)),
         };
         self.is_over = true;
         Poll::Ready(Some(Err(error)))

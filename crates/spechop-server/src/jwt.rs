@@ -75,6 +75,8 @@ pub(crate) struct Tokens {
     issuer: Issuer,
     /// `None` until they were read for the first time.
     known: RwLock<Option<Known>>,
+    /// Whether they were read when this began.
+    is_read: bool,
     /// Told if a token was signed with a key that is not known.
     wanted: Notify,
     /// Whether they cannot be read at the moment.
@@ -93,10 +95,12 @@ impl Tokens {
             KeySource::Url(_) => None,
         };
         let same = before.filter(|before| before.issuer.keys == issuer.keys);
+        let is_read = read.is_some();
         let known = read.or_else(|| same.and_then(Self::known));
         Self {
             issuer,
             known: RwLock::new(known),
+            is_read,
             wanted: Notify::new(),
             outage: Outage::default(),
         }
@@ -158,6 +162,10 @@ impl Tokens {
     /// token names a key that is not among them. Keys that were read once stay until others can be read.
     /// Never ends.
     pub(crate) async fn keep_fresh(&self, counts: &Counts) -> Infallible {
+        // Otherwise what was told of the keys before these would stand until the next look.
+        if self.is_read && !self.outage.has_failed() {
+            counts.read(Source::Jwks, Some(true));
+        }
         let pause = PAUSE.min(self.issuer.refresh);
         // Whoever begins anew waits for no more than what is left of the time.
         let mut next = self.known().map_or(Duration::ZERO, |known| {

@@ -80,7 +80,7 @@ pub(crate) struct Waiting {
 pub(crate) enum NoPlace {
     /// All of them are taken.
     Full(usize),
-    /// The tenant has taken as many as it may.
+    /// Some are free, and the tenant has taken as many as it may.
     TenantFull(usize),
 }
 

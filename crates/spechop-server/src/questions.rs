@@ -3,7 +3,8 @@
 //! A question ends early if somebody cancels it, and if nobody follows it any more. What has happened to it
 //! is in its [`Log`]. When it is over, the log is kept for a time, so that a client whose connection broke
 //! can still fetch the end. Time, number and bytes of what is kept are bounded; the oldest leaves first. For
-//! bytes it is the oldest that nobody reads: a reader holds those of its question, forgotten or not.
+//! bytes it is the oldest that nobody reads, and then the oldest that is read by those alone who came after its
+//! end. Whoever reads holds the bytes of its question, forgotten or not, until it is cut off.
 
 mod log;
 
@@ -12,7 +13,7 @@ use std::collections::hash_map::{Entry, HashMap, RandomState};
 use std::convert::Infallible;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -78,6 +79,8 @@ struct Registry {
     known: HashMap<QuestionId, Arc<Question>>,
     /// Those that are over, the oldest first, and since when.
     over: VecDeque<(Instant, Arc<Question>)>,
+    /// Those that are forgotten and still read, the oldest first.
+    read: Vec<Weak<Question>>,
 }
 
 /// An open question. Dropping it forgets the question, [`Opened::keep`] keeps it for a while.
@@ -180,12 +183,13 @@ impl Questions {
         tasks.spawn(task);
     }
 
-    /// Forgets what was kept for long enough, for as long as it is polled.
+    /// Forgets what was kept for long enough, and cuts off those who read nothing of it, for as long as it is
+    /// polled.
     pub(crate) async fn sweep(&self) -> Infallible {
         let mut ticks = interval(SWEEP);
         loop {
             ticks.tick().await;
-            self.registry.lock().forget_old(self.kept_for);
+            self.registry.lock().sweep(self.kept_for);
         }
     }
 
@@ -235,6 +239,17 @@ impl Drop for Opened {
 }
 
 impl Registry {
+    fn sweep(&mut self, kept_for: Duration) {
+        self.forget_old(kept_for);
+        self.over.iter().for_each(|(_, over)| over.log.cut_late());
+        self.read.retain(|question| {
+            question.upgrade().is_some_and(|question| {
+                question.log.cut_late();
+                question.log.clear().is_none()
+            })
+        });
+    }
+
     fn forget_old(&mut self, kept_for: Duration) {
         let now = Instant::now();
         while self
@@ -252,30 +267,49 @@ impl Registry {
         }
     }
 
-    /// Forgets the oldest until so many bytes are free.
-    fn free(&mut self, mut bytes: usize) {
+    /// Forgets the oldest until so many bytes are free: those that nobody reads, and if that is not enough,
+    /// those that guests alone read.
+    fn free(&mut self, bytes: usize) {
+        let lacking = self.free_by(Log::clear, bytes);
+        self.free_by(Log::clear_of_guests, lacking);
+    }
+
+    /// Forgets the oldest questions whose log `clear` empties, until so many bytes are free. Returns how many are
+    /// still lacking.
+    fn free_by(&mut self, clear: fn(&Log) -> Option<usize>, mut bytes: usize) -> usize {
+        self.read.retain(|question| {
+            let Some(question) = question.upgrade().filter(|_| bytes > 0) else {
+                return question.strong_count() > 0;
+            };
+            let freed = clear(&question.log);
+            bytes = bytes.saturating_sub(freed.unwrap_or(0));
+            freed.is_none()
+        });
         let mut at = 0;
         while bytes > 0
             && let Some((_, question)) = self.over.get(at)
         {
-            let freed = question.log.bytes_without_reader();
-            if freed == 0 {
+            let Some(freed) = clear(&question.log).filter(|freed| *freed > 0) else {
                 at += 1;
                 continue;
-            }
+            };
             bytes = bytes.saturating_sub(freed);
             if let Some((_, question)) = self.over.remove(at) {
                 self.forget(&question);
             }
         }
+        bytes
     }
 
-    /// Frees the name, unless another question has it by now.
+    /// Frees the name, unless another question has it by now. What somebody reads of it stays until it is read.
     fn forget(&mut self, question: &Arc<Question>) {
         if let Entry::Occupied(entry) = self.known.entry(question.id.clone())
             && Arc::ptr_eq(entry.get(), question)
         {
             entry.remove();
+        }
+        if question.log.clear().is_none() {
+            self.read.push(Arc::downgrade(question));
         }
     }
 }

@@ -8,6 +8,8 @@
 //! The tool that this server calls is [`RETRIEVE`]. Outputs of other tools are kept for clients that ask.
 //! A planner's engine in this process asks, too, as soon as it has written a sub-question.
 
+mod served;
+
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,11 +18,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use spechop_ports::{Call, PortError, Retriever, ToolOutputs};
+use spechop_ports::{Call, Life, PortError, Retriever, ToolOutputs};
 use spechop_types::{Owned, OwnedCache, Passage, Tenant};
 use spechop_web::http_retriever;
 use tokio::time::Instant;
 
+use self::served::Served;
 use crate::links::id_of_left;
 
 /// The target tool. Its arguments are `{"query": "…"}`, its output is a list of documents, as `POST
@@ -70,6 +73,7 @@ struct Entry {
 pub(crate) struct ToolCache {
     entries: Mutex<Entries>,
     bytes_max: usize,
+    served: Served,
 }
 
 struct Entries {
@@ -106,6 +110,7 @@ impl ToolCache {
                 bytes: 0,
             }),
             bytes_max: BYTES_MAX,
+            served: Served::default(),
         }
     }
 
@@ -168,11 +173,9 @@ impl ToolCache {
         self.find(&call.key(tenant), |entry| Some(Arc::clone(&entry.output)))
     }
 
-    /// Whether somebody of this tenant has left what this look-up brings. Its time may be over since: then it is
-    /// there until somebody looks it up again.
-    pub(crate) fn was_left(&self, tenant: &Tenant, query: &str) -> bool {
-        let key = ToolCall::query(query).key(tenant);
-        self.entries.lock().all.peek(&key).is_some()
+    /// Whether an output has served this look-up of a question. It may have left since.
+    pub(crate) fn has_served(&self, life: &Life, query: &str) -> bool {
+        self.served.has(life, query)
     }
 
     fn passages(&self, tenant: &Tenant, query: &str) -> Option<Arc<[Passage]>> {
@@ -293,6 +296,7 @@ impl Retriever for CachedRetriever {
             && let Some(passages) = self.cache.passages(call.tenant(), query)
         {
             call.serve_kept();
+            self.cache.served.note(call, query);
             return Ok(passages.iter().take(limit).cloned().collect());
         }
         self.inner.retrieve(call, query, limit).await
@@ -441,20 +445,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whose_time_is_over_was_left_until_it_is_looked_up() {
-        let cache = cache(8);
-        let (a, b) = (tenant("a"), tenant("b"));
-        let asked = call(RETRIEVE, json!({ "query": "one" }));
-        let output = json!([{ "id": "1", "text": "One." }]);
-        cache.put(&a, asked, &output, HOUR).unwrap();
-        assert!(cache.was_left(&a, " one") && !cache.was_left(&b, "one"));
-        tokio::time::advance(HOUR).await;
-        assert!(cache.was_left(&a, "one"));
-        assert!(cache.passages(&a, "one").is_none());
-        assert!(!cache.was_left(&a, "one"));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn an_engine_hears_of_what_a_look_up_would_be_served_and_uses_nothing() {
         let cache = cache(2);
         let put = |query: &str| {
@@ -472,7 +462,8 @@ mod tests {
         put("three");
         assert!(!cache.has(&a, "one") && cache.has(&a, "two") && cache.has(&a, "three"));
         tokio::time::advance(HOUR).await;
-        assert!(!cache.has(&a, "two") && cache.was_left(a.tenant(), "two"));
+        let key = ToolCall::query("two").key(a.tenant());
+        assert!(!cache.has(&a, "two") && cache.entries.lock().all.peek(&key).is_some());
     }
 
     #[test]

@@ -71,8 +71,9 @@ struct Seen {
     weighed_at: u64,
     /// Whether they were played with salvage.
     salvages: bool,
-    /// How often the speculator was seen to change.
+    /// How often the speculator was seen to change, and after how many hops that was the last time.
     changes: u64,
+    changed_at: u64,
     members: Members,
 }
 
@@ -94,6 +95,7 @@ impl Seen {
             weighed_at: 0,
             salvages: true,
             changes: 0,
+            changed_at: 0,
             members: Members::new(),
         }
     }
@@ -213,18 +215,20 @@ impl Tunings {
             *guesses += 1;
             *right += u64::from(is_right);
         }
-        if seen.tuner.record(k, stages) {
-            // What older guesses came to says nothing of the next ones, nor does what was chosen by them.
-            seen.last.forget_guesses();
-            (seen.choices, seen.drafts, seen.weighed_at) = Default::default();
-            seen.changes += 1;
-        }
         let hops = stages.len() as u64;
         seen.hops = seen.hops.saturating_add(hops);
         if let Some(calls) = calls {
             seen.calls.record(hops, calls, self.options.half_life);
         }
         seen.last.push(past);
+        if let Some(judged) = seen.tuner.record(k, stages) {
+            // What older guesses came to says nothing of the next ones, nor does what was chosen by them. The few
+            // newer ones are not enough to choose by.
+            seen.last.forget_guesses_before(judged);
+            (seen.choices, seen.drafts) = Default::default();
+            (seen.weighed_at, seen.changed_at) = (seen.hops, seen.hops);
+            seen.changes += 1;
+        }
         seen.weigh();
         tunings.keep(of, seen);
         drop(tunings);
@@ -283,7 +287,7 @@ impl Tunings {
             let seen = tunings.seen.peek(&Owned::new(tenant, speculator))?;
             let mut choice = seen.tuner.look_under(load);
             if !is_quiet {
-                choice = seen.refine(choice, nothing, &self.options, load);
+                choice = seen.refine(choice, nothing, Chance::NONE, &self.options, load);
                 seen.drafts
                     .open(&mut choice, &seen.calls, &self.options, load);
             }

@@ -26,7 +26,9 @@ pub(crate) async fn tell(
         known += news.len();
         let is_whole = readiness.is_whole();
         let follows = match is_whole {
-            true => "questions do without it until the server is started again",
+            true => {
+                "questions do without it until another takes its place, or the server starts again"
+            }
             false => "health says NOT_SERVING until the server is started again",
         };
         for failure in news {

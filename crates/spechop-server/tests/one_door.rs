@@ -64,6 +64,7 @@ fn protobuf_types_stay_at_the_wire() {
             "audit/tests.rs",
             "events.rs",
             "questions/log.rs",
+            "questions/log/found.rs",
             "questions/tests.rs",
             "reply.rs",
             "reply/cost.rs",

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::followed::Followed;
 use crate::keys::key;
+use crate::over_http::{client, url};
 use crate::reload::k_of;
 use crate::support::{by, eventually, home, named, question, replace, written};
 use serde_json::{Value, json};
 use spechop_proto::CancelRequest;
 use spechop_proto::ask_event::Event;
-use spechop_testkit::Script;
+use spechop_testkit::{OwnPort, Script};
 use tonic::{Code, Request, Status};
 
 /// Generous: machines may be busy.
@@ -178,4 +179,36 @@ async fn an_issuer_of_tokens_is_taken_up_and_its_file_followed() {
     followed.refuses("").await;
     let status = followed.server.ask(question()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
+}
+
+/// The next look at the file comes in ten minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_in_place_of_an_issuer_that_is_gone_is_told_as_read_at_once() {
+    let made: Value = serde_json::from_str(TOKENS).unwrap();
+    let (admin, lines) = key("admin", "roles = [\"ask\", \"admin\"]");
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    fs::write(keys.path(), made["jwks"].to_string()).unwrap();
+    let toml = |jwks: &str| {
+        format!(
+            "{lines}[jwt]\njwks = \"{jwks}\"\nissuer = \"https://id.example.org/\"\naudience = \"spechop\"\n"
+        )
+    };
+    let nobody = OwnPort::reserve();
+    let gone = toml(&format!("http://{}/keys", nobody.address()));
+    let followed = Followed::start(Script::instant(1), &gone).await;
+    let is_told = async |value: u8| {
+        let line = format!("spechop_last_read_successful{{source=\"jwks\"}} {value}\n");
+        let page = async || {
+            let asked = client().get(url(&followed.server, "/metrics"));
+            let asked = asked.bearer_auth(&admin).send();
+            asked.await.unwrap().text().await.unwrap()
+        };
+        let told = async { while !page().await.contains(&line) {} };
+        let told = tokio::time::timeout(PATIENCE, told).await;
+        told.expect("it is told");
+    };
+    is_told(0).await;
+    let file = keys.path().display().to_string();
+    followed.takes_up(&toml(&file)).await;
+    is_told(1).await;
 }

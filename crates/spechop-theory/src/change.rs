@@ -35,8 +35,8 @@ impl Verdicts {
     }
 
     /// Looks for the moment at which the share of right guesses changed, and forgets what was before
-    /// it. True where there was one.
-    pub(crate) fn forget_what_changed(&mut self) -> bool {
+    /// it. Returns how many comparisons are left, if there was one.
+    pub(crate) fn forget_what_changed(&mut self) -> Option<usize> {
         let count = self.0.len();
         let hits = self.iter().filter(|hit| *hit).count();
         let steady = log_likelihood(hits, count);
@@ -54,7 +54,7 @@ impl Verdicts {
             }
         }
         self.0.drain(..best.1);
-        best.1 > 0
+        (best.1 > 0).then_some(self.0.len())
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         let hits = (0..count).map(|at| unit(at) < p);
         hits.filter(|hit| {
             verdicts.push(*hit);
-            verdicts.forget_what_changed()
+            verdicts.forget_what_changed().is_some()
         })
         .count()
     }
@@ -97,6 +97,17 @@ mod tests {
             assert!(share < 0.3, "seed {seed}: still {share} after 40 at 0.1");
         }
         assert!(alarms <= 2, "{alarms} false alarms in 20 × 300 comparisons");
+    }
+
+    #[test]
+    fn what_is_left_is_what_came_since_the_change() {
+        let mut verdicts = Verdicts::default();
+        (0..200).for_each(|_| verdicts.push(true));
+        assert_eq!(verdicts.forget_what_changed(), None);
+        (0..9).for_each(|_| verdicts.push(false));
+        assert_eq!(verdicts.forget_what_changed(), Some(9));
+        assert!(verdicts.iter().all(|hit| !hit));
+        assert_eq!(verdicts.forget_what_changed(), None);
     }
 
     #[test]

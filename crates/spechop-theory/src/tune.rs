@@ -161,10 +161,11 @@ impl Tuner {
     /// wrong, and best recorded so. Of a hop that took over another branch's look-up, give the segment
     /// alone: how long it waited for its observation says nothing of the tool, nor of the speculator.
     ///
-    /// True if the speculator has changed: what was known of its guesses before is forgotten.
-    pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) -> bool {
+    /// If the speculator has changed, what was known of its guesses before is forgotten. Then it returns how many
+    /// of the last comparisons, those of this question among them, are of the speculator as it is now.
+    pub fn record(&mut self, k: NonZeroUsize, hops: &[Stages]) -> Option<usize> {
         if hops.is_empty() {
-            return false;
+            return None;
         }
         push(
             &mut self.lately.lengths,
@@ -196,8 +197,8 @@ impl Tuner {
         hops.iter()
             .filter_map(|hop| hop.accepted)
             .for_each(|accepted| self.lately.verdicts.push(accepted));
-        let has_changed = self.lately.verdicts.forget_what_changed();
-        if has_changed {
+        let left = self.lately.verdicts.forget_what_changed();
+        if left.is_some() {
             self.estimator.forget_accepted();
             for accepted in self.lately.verdicts.iter() {
                 self.estimator.record(Stages {
@@ -206,7 +207,7 @@ impl Tuner {
                 });
             }
         }
-        has_changed
+        left
     }
 
     /// Chooses for the next question on a machine with room. While speculation is off, counts the

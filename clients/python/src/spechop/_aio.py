@@ -135,7 +135,7 @@ class AsyncSpecHop:
                 not_found = failed.code is grpc.StatusCode.NOT_FOUND
                 unheard = asked is not None and not heard and last == 0 and not_found
                 lost = is_lost(error, failed, is_asking=call is asking, heard=heard)
-                pause = patience.pause(failed.retry_after) if name and (lost or unheard) else None
+                pause = patience.pause(failed) if name and (lost or unheard) else None
                 if pause is None:
                     raise failed from None
                 with suppress(asyncio.TimeoutError):

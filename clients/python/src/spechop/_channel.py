@@ -142,6 +142,7 @@ class Patience:
         self._limit = linger_ms / 1000
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._lost: float | None = None
+        self._attached: float | None = None
         self._pause = PAUSE
 
     def left(self) -> float | None:
@@ -150,21 +151,31 @@ class Patience:
 
     def restored(self) -> None:
         """Something has come."""
-        self._lost, self._pause = None, PAUSE
+        self._lost, self._attached, self._pause = None, None, PAUSE
 
     def attached(self) -> None:
         """The server has the question and will tell what happens to it, so it lingers anew from the next loss on.
 
-        Pauses go on growing: a connection that breaks again and again before anything comes must not spin.
+        Pauses go on growing: a connection that breaks again and again before anything comes must not spin. Behind a
+        failure of `BROKEN` the word of the server is not enough, unless the stream has stood as long as the question
+        lingers: an event that cannot be read fails in the same way, and would be asked for until the question is
+        forgotten.
         """
-        self._lost = None
+        self._attached = time.monotonic()
 
-    def pause(self, retry_after: float | None) -> float | None:
+    def _has_stood(self, failed: SpecHopError, now: float) -> bool:
+        """Whether a stream that the server had confirmed broke for another reason than what came next in it."""
+        if self._attached is None:
+            return False
+        return failed.code not in BROKEN or now - self._attached >= self._limit
+
+    def pause(self, failed: SpecHopError) -> float | None:
         """Seconds until the next try, or `None` if the question will be gone. The server may want more of them."""
         now = time.monotonic()
-        if self._lost is None:
+        if self._lost is None or self._has_stood(failed, now):
             self._lost = now
-        least = retry_after or 0
+        self._attached = None
+        least = failed.retry_after or 0
         most = self._limit - (now - self._lost)
         if least >= most:
             return None

@@ -70,6 +70,31 @@ async fn one_that_is_killed_is_told_of_and_found_again() {
     );
 }
 
+/// As Redis does with those that are idle (`timeout`), and balancers do in between.
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_hears_of_it() {
+    let Some(server) = RedisServer::started(&[]) else {
+        return;
+    };
+    let cells = cells(&options(server.url()));
+    let swap = async |seen: Option<&str>, new: &str| cells.swap("a", seen, new, LONG).await;
+    assert_eq!(swap(None, "x").await.unwrap(), Swapped::Made);
+    let mut line = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let mut close_the_others = || {
+        line.write_all(b"CLIENT KILL TYPE normal\r\n").unwrap();
+        let mut said = [0; 4];
+        line.read_exact(&mut said).unwrap();
+        assert_ne!(&said, b":0\r\n", "there was one");
+    };
+    close_the_others();
+    assert_eq!(cells.read("a").await.unwrap().as_deref(), Some("x"));
+    close_the_others();
+    assert_eq!(swap(Some("x"), "y").await.unwrap(), Swapped::Made);
+    close_the_others();
+    let other = Swapped::Other(Some("y".to_owned()));
+    assert_eq!(swap(Some("x"), "z").await.unwrap(), other);
+}
+
 #[tokio::test]
 async fn one_that_hangs_is_not_waited_for() {
     let Some(server) = RedisServer::started(&[]) else {

@@ -208,21 +208,48 @@ async fn audits_are_bounded_and_respect_the_quiet() {
     assert!(quiet.counted("spechop_audits_total{result=\"quiet\"} 1"));
 }
 
-/// The audit would look up elsewhere what the client has left.
-#[tokio::test(start_paused = true)]
-async fn what_rests_on_an_output_of_a_client_is_not_audited() {
-    let toml = format!("{ALL}[server]\ntool_outputs = 4\n");
-    let house = House::of(Script::steady(&[true, true], 10, 100, 5), &toml);
-    let answer = house.ask(1).await;
+/// Leaves an output of the answer's second look-up for so long.
+fn leave(cache: &ToolCache, answer: &AskResponse, time: Duration) -> ToolCall {
     let query = answer.hops[1].sub_question.clone();
     let call = ToolCall {
         tool: RETRIEVE.to_owned(),
         arguments: Map::from_iter([("query".to_owned(), query.into())]),
     };
     let output = json!([{ "id": "1", "text": "Something else." }]);
+    let put = cache.put(&Tenant::default(), call.clone(), &output, time);
+    put.unwrap();
+    call
+}
+
+/// The audit would look up elsewhere what the client has left.
+#[tokio::test(start_paused = true)]
+async fn what_rests_on_an_output_of_a_client_is_not_audited() {
+    let toml = format!("{ALL}[server]\ntool_outputs = 4\n");
+    let house = House::of(Script::steady(&[true, true], 10, 100, 5), &toml);
+    let answer = house.ask(1).await;
     let cache = house.state.toolbox.tool_cache.as_ref().unwrap();
-    cache.put(&Tenant::default(), call, &output, HOURS).unwrap();
+    leave(cache, &answer, HOURS);
     house.ask(1).await;
+    house.audit(HOURS).await;
+    assert_eq!(house.found().audits, 1, "the first question");
+    assert!(house.counted("spechop_audits_total{result=\"left_by_client\"} 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_rests_on_an_output_that_has_left_since_is_not_audited_either() {
+    let toml = format!("{ALL}[server]\ntool_outputs = 4\n");
+    let mut script = Script::steady(&[true, true], 10, 100, 5);
+    script.final_segment = Duration::from_millis(100);
+    let house = House::of(script, &toml);
+    let answer = house.ask(1).await;
+    let cache = house.state.toolbox.tool_cache.as_ref().unwrap();
+    // The second look-up begins after 120 ms. While the answer is written, somebody sees that its time is over.
+    let call = leave(cache, &answer, Duration::from_millis(130));
+    let somebody = async {
+        sleep(Duration::from_millis(140)).await;
+        assert!(cache.output(&Tenant::default(), &call).is_none());
+    };
+    tokio::join!(house.ask(1), somebody);
     house.audit(HOURS).await;
     assert_eq!(house.found().audits, 1, "the first question");
     assert!(house.counted("spechop_audits_total{result=\"left_by_client\"} 1"));

@@ -81,11 +81,11 @@ impl<W> Book<W> {
     /// Why this tenant cannot have a place now; `None` if it can.
     pub(super) fn no_place(&self, tenant: &Tenant) -> Option<NoPlace> {
         let Room { most, of_one, .. } = self.room;
-        // A tenant that may have all of them has no limit of its own.
-        if of_one < most && self.has(tenant) >= of_one {
-            return Some(NoPlace::TenantFull(of_one));
+        // Even if the tenant has all that it may have: one place more of its own would not help.
+        if self.taken >= most {
+            return Some(NoPlace::Full(most));
         }
-        (self.taken >= most).then_some(NoPlace::Full(most))
+        (self.has(tenant) >= of_one).then_some(NoPlace::TenantFull(of_one))
     }
 
     /// For a question that has found no place. `None` if no more may wait.

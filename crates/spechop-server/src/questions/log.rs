@@ -1,12 +1,18 @@
 //! What has happened to one question, and who reads it.
 //!
 //! Each reader has a cursor of its own. What no reader has yet to take is *past*: it is kept for readers to
-//! come, as far as the bounds allow. What a reader has yet to take stays in any case. A reader that takes
-//! nothing for too long is cut off: it hears that, and nothing else any more.
+//! come, as far as the bounds allow. What a reader has yet to take stays. A reader that takes nothing for too
+//! long is cut off: it hears that, and nothing else any more.
+//!
+//! A *guest* is a reader that comes when the question is over. No place is held for it, so any number of
+//! questions may have some. If there is no room, what only guests have yet to take is forgotten, too.
 //!
 //! A reader that does not read cannot be asked: a stream is polled only as long as the client's window has
 //! room. So the question's own task waits for the end of a reader's time ([`Log::forsaken`],
-//! [`Log::read_up`]).
+//! [`Log::read_up`]). It does not wait for guests to come: those are cut off from time to time
+//! ([`Log::cut_late`]).
+
+mod found;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,6 +26,7 @@ use spechop_proto::AskEvent;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use self::found::{Forsaken, Found, OffTheLog, Recording};
 use crate::status::AskError;
 
 /// Readers of one question at the same time. Each costs something with every event, and a connection for as long
@@ -59,6 +66,8 @@ struct State {
     alone_since: Option<Instant>,
     /// Whether the last one that read was cut off.
     was_cut: bool,
+    /// How long a reader may take nothing, as the question's task has said.
+    unread: Option<Duration>,
 }
 
 /// How it ended: with the answer as the last event, or with an error behind it.
@@ -77,47 +86,8 @@ struct Cursor {
     is_cut: bool,
     /// It has taken the end.
     is_done: bool,
-}
-
-/// Why nobody follows a question any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forsaken {
-    /// The last reader has gone away.
-    Away,
-    /// The last reader has taken nothing for too long.
-    Unread,
-}
-
-/// Why a reader cannot begin where it wants to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OffTheLog {
-    /// There is no such event yet; this is the last one.
-    Ahead { last: u64 },
-    /// What comes after that number is no longer kept; this is the first one that is.
-    Behind { after: u64, first: u64 },
-    /// As many as may read it already.
-    TooManyReaders,
-}
-
-/// A question that is over, from its first event to its end.
-pub(crate) struct Recording {
-    pub(crate) events: Vec<Arc<AskEvent>>,
-    /// Their bytes on the wire.
-    pub(crate) bytes: usize,
-    /// What it ended with, if not with an answer.
-    pub(crate) error: Option<Arc<AskError>>,
-}
-
-/// What a reader finds.
-pub(crate) enum Found {
-    /// An event; the last one is the answer.
-    Event(Arc<AskEvent>),
-    /// The question ended so.
-    Failed(Arc<AskError>),
-    /// The reader was too slow.
-    Unread,
-    /// There is nothing more.
-    Over,
+    /// The question was over when it came.
+    is_guest: bool,
 }
 
 impl Log {
@@ -133,6 +103,7 @@ impl Log {
                 readers_ever: 0,
                 alone_since: Some(Instant::now()),
                 was_cut: false,
+                unread: None,
             }),
             changed: Notify::new(),
         }
@@ -195,12 +166,33 @@ impl Log {
         last.map(|(event, _)| Arc::clone(event))
     }
 
-    /// Bytes that are free once its question is forgotten. Whoever reads holds all of them until it goes away.
-    pub(crate) fn bytes_without_reader(&self) -> usize {
-        let state = self.state.lock();
-        match state.readers.is_empty() {
-            true => state.bytes,
-            false => 0,
+    /// Forgets every event, for its question is forgotten. How many bytes are free now; `None` if somebody has
+    /// yet to take some of them.
+    pub(crate) fn clear(&self) -> Option<usize> {
+        self.clear_unless(Cursor::is_reading)
+    }
+
+    /// The same, whatever guests have yet to take.
+    pub(crate) fn clear_of_guests(&self) -> Option<usize> {
+        self.clear_unless(|cursor| cursor.is_reading() && !cursor.is_guest)
+    }
+
+    fn clear_unless(&self, holds: impl Fn(&Cursor) -> bool) -> Option<usize> {
+        let mut state = self.state.lock();
+        if !state.events.is_empty() && state.readers.values().any(holds) {
+            return None;
+        }
+        state.events = VecDeque::new();
+        let bytes = std::mem::take(&mut state.bytes);
+        self.bounds.total.fetch_sub(bytes, Ordering::Relaxed);
+        Some(bytes)
+    }
+
+    /// Cuts off readers that have taken nothing for as long as the question's task allows or has allowed.
+    pub(crate) fn cut_late(&self) {
+        let mut state = self.state.lock();
+        if let Some(unread) = state.unread {
+            state.cut_late(unread);
         }
     }
 
@@ -218,7 +210,7 @@ impl Log {
         if after > last {
             return Err(OffTheLog::Ahead { last });
         }
-        if after + 1 < first {
+        if after + 1 < first && !state.is_forgotten() {
             return Err(OffTheLog::Behind { after, first });
         }
         self.read_from(state, after)
@@ -236,6 +228,10 @@ impl Log {
         if reading.count() >= READERS_MAX {
             return Err(OffTheLog::TooManyReaders);
         }
+        // A moment ago, or nobody would know it.
+        if state.is_forgotten() {
+            return Err(OffTheLog::Forgotten);
+        }
         let after = match state.end {
             Some(End::Answered) => after.min(state.last.saturating_sub(1)),
             Some(End::Failed(_)) | None => after,
@@ -248,6 +244,7 @@ impl Log {
             waker: None,
             is_cut: false,
             is_done: false,
+            is_guest: state.end.is_some(),
         };
         if after < state.last || state.end.is_some() {
             cursor.untouched_since = Some(Instant::now());
@@ -276,7 +273,7 @@ impl Log {
     pub(crate) fn poll_next(&self, id: u64, context: &mut Context<'_>) -> Poll<Found> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let first = state.first();
+        let (first, is_forgotten) = (state.first(), state.is_forgotten());
         let Some(cursor) = state.readers.get_mut(&id) else {
             return Poll::Ready(Found::Over);
         };
@@ -288,8 +285,17 @@ impl Log {
         }
         let waits = state.last - cursor.after;
         let found = if waits > 0 {
-            // It is there: nothing is forgotten that a reader has yet to take.
-            let at = usize::try_from(cursor.after + 1 - first).unwrap_or(usize::MAX);
+            let Some(at) = (cursor.after + 1).checked_sub(first) else {
+                cursor.is_done = true;
+                self.changed.notify_one();
+                let after = cursor.after;
+                let off = match is_forgotten {
+                    true => OffTheLog::Forgotten,
+                    false => OffTheLog::Behind { after, first },
+                };
+                return Poll::Ready(Found::Forgotten(off));
+            };
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
             let Some((event, _)) = state.events.get(at) else {
                 return Poll::Ready(Found::Over);
             };
@@ -327,6 +333,7 @@ impl Log {
         loop {
             let next = {
                 let mut state = self.state.lock();
+                state.unread = Some(unread);
                 let late = state.cut_late(unread);
                 match state.alone_since.map(|since| since + linger) {
                     Some(end) if end <= Instant::now() => {
@@ -348,9 +355,9 @@ impl Log {
         loop {
             let next = {
                 let mut state = self.state.lock();
+                state.unread = Some(unread);
                 let late = state.cut_late(unread);
-                let mut readers = state.readers.values();
-                if readers.all(|cursor| cursor.is_done || cursor.is_cut) {
+                if !state.readers.values().any(Cursor::is_reading) {
                     return state.readers.values().any(|cursor| cursor.is_cut);
                 }
                 late
@@ -380,8 +387,8 @@ impl Log {
             total,
         } = &self.bounds;
         let readers = state.readers.values();
-        let waiting = readers.filter(|cursor| !cursor.is_cut && !cursor.is_done);
-        let taken = waiting.map(|cursor| cursor.after).min();
+        let reading = readers.filter(|cursor| cursor.is_reading());
+        let taken = reading.map(|cursor| cursor.after).min();
         let taken = taken.unwrap_or(u64::MAX);
         while state.events.len() > 1
             && state.first() <= taken
@@ -416,10 +423,22 @@ impl Drop for Log {
     }
 }
 
+impl Cursor {
+    /// Whether it may still take something.
+    fn is_reading(&self) -> bool {
+        !self.is_cut && !self.is_done
+    }
+}
+
 impl State {
     /// The number of the first event that is kept.
     fn first(&self) -> u64 {
         self.last + 1 - self.events.len() as u64
+    }
+
+    /// Whether not even the answer is kept any more.
+    fn is_forgotten(&self) -> bool {
+        matches!(self.end, Some(End::Answered)) && self.events.is_empty()
     }
 
     fn is_alone(&self) -> bool {
@@ -438,7 +457,7 @@ impl State {
         let mut next: Option<Instant> = None;
         let mut cut = false;
         for cursor in self.readers.values_mut() {
-            if cursor.is_cut || cursor.is_done {
+            if !cursor.is_reading() {
                 continue;
             }
             match cursor.untouched_since.map(|since| since + unread) {

@@ -2,6 +2,7 @@ use std::future::poll_fn;
 
 use prost::Message;
 use spechop_proto::AskEvent;
+use tokio::time::timeout;
 
 use super::*;
 
@@ -9,14 +10,17 @@ fn id(tenant: &str, name: &str) -> QuestionId {
     Owned::new(&Tenant::new(tenant).unwrap(), Tenant::new(name).unwrap())
 }
 
-fn over(questions: &Arc<Questions>, id: QuestionId) {
-    let opened = questions.open(id).unwrap();
-    let event = AskEvent {
-        sequence: 1,
+fn event(sequence: u64) -> AskEvent {
+    AskEvent {
+        sequence,
         at_ms: 1.0,
         ..AskEvent::default()
-    };
-    opened.question.log.push(event, true);
+    }
+}
+
+fn over(questions: &Arc<Questions>, id: QuestionId) {
+    let opened = questions.open(id).unwrap();
+    opened.question.log.push(event(1), true);
     opened.keep();
 }
 
@@ -115,6 +119,55 @@ async fn what_a_reader_holds_is_not_forgotten_in_vain() {
     assert_eq!(questions.sizes(), (3, 33));
 }
 
+/// They are longer there than its own task, and than its name.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_after_the_end_and_takes_nothing_is_cut_off() {
+    let unread = Duration::from_secs(60);
+    let questions = Questions::new(Duration::from_secs(60), 1 << 20);
+    let name = id("a", "q");
+    over(&questions, name.clone());
+    let question = questions.find(&name).unwrap();
+    assert!(!question.log.read_up(unread).await, "its task ends");
+    let reader = question.log.attach(0).unwrap();
+    let sweep = timeout(Duration::from_secs(61), questions.sweep());
+    assert!(sweep.await.is_err(), "it has no end");
+    let found = poll_fn(|cx| question.log.poll_next(reader, cx)).await;
+    assert!(matches!(found, Found::Unread));
+    // Its stream may still be there.
+    assert_eq!(questions.sizes(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_came_after_the_end_makes_room() {
+    // An event has eleven bytes.
+    let questions = Questions::new(Duration::from_secs(60), 44);
+    let names = ["q1", "q2", "q3", "q4"].map(|name| id("a", name));
+    // The first one's reader was there before the end: it has a place.
+    let opened = questions.open(names[0].clone()).unwrap();
+    let first = Arc::clone(&opened.question);
+    let its_reader = first.log.attach(0).unwrap();
+    first.log.push(event(1), true);
+    opened.keep();
+    let mut late = Vec::new();
+    for name in &names[1..] {
+        over(&questions, name.clone());
+        let question = questions.find(name).unwrap();
+        let reader = question.log.attach(0).unwrap();
+        late.push((question, reader));
+    }
+    questions.make_room(11);
+    let is_known = |id: &QuestionId| !is_unknown(&questions, id);
+    assert_eq!(names.each_ref().map(is_known), [true, false, false, true]);
+    assert_eq!(questions.sizes(), (2, 22));
+    for (at, (question, reader)) in late.iter().enumerate() {
+        let found = poll_fn(|cx| question.log.poll_next(*reader, cx)).await;
+        let is_forgotten = matches!(found, Found::Forgotten(OffTheLog::Forgotten));
+        assert_eq!(is_forgotten, at < 2);
+    }
+    let found = poll_fn(|cx| first.log.poll_next(its_reader, cx)).await;
+    assert!(matches!(found, Found::Event(_)));
+}
+
 /// Many that are over must not take the past of one that is open.
 #[tokio::test(start_paused = true)]
 async fn what_is_over_makes_room_for_what_is_open() {
@@ -124,12 +177,7 @@ async fn what_is_over_makes_room_for_what_is_open() {
     names.iter().for_each(|name| over(&questions, name.clone()));
     assert_eq!(questions.sizes(), (24, 24 * 11));
     let open = questions.open(id("b", "q")).unwrap();
-    for sequence in 1..=3 {
-        let event = AskEvent {
-            sequence,
-            at_ms: 1.0,
-            ..AskEvent::default()
-        };
+    for event in (1..=3).map(event) {
         questions.make_room(event.encoded_len());
         open.question.log.push(event, false);
     }

@@ -26,6 +26,10 @@ use crate::outage::Outage;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How long the receiver may take for a request.
 const EXPORT_TIME: Duration = Duration::from_secs(5);
+/// How often the connection is tried while a request waits, and how long it then may stay silent. A receiver
+/// whose machine is gone says nothing. Both together are less than [`EXPORT_TIME`], so that the request itself is
+/// sent again over another connection.
+const ALIVE: Duration = Duration::from_millis(1500);
 /// For a request that the receiver may yet take.
 const RETRIES: Retries = Retries {
     max: 2,
@@ -190,6 +194,8 @@ fn may_pass(code: Code) -> bool {
 fn channel(otlp: &Otlp) -> Result<Channel, tonic::transport::Error> {
     let mut endpoint = Endpoint::from_shared(otlp.endpoint.clone())?
         .connect_timeout(EXPORT_TIME)
+        .http2_keep_alive_interval(ALIVE)
+        .keep_alive_timeout(ALIVE)
         .user_agent(concat!("spechop/", env!("CARGO_PKG_VERSION")))?;
     if endpoint.uri().scheme_str() == Some("https") {
         // The program's one source of cryptography. Whoever was first has chosen it already.

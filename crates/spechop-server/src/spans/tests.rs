@@ -2,6 +2,7 @@
 
 mod plans;
 mod sampling;
+mod silent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;

@@ -12,7 +12,7 @@ use spechop_agent::{Policy, Settings, Width};
 use spechop_config::Free;
 use spechop_sim::{Choices, Fixed, Played, Rules, Wanted, WhatIf};
 use spechop_theory::{CallRate, Choice, Point, Reason, TWO, Tuner, TunerOptions};
-use spechop_types::Owned;
+use spechop_types::{Chance, Owned};
 
 use super::{PLAYED_MAX, Seen, TuningOf, Tunings};
 
@@ -21,6 +21,7 @@ fn fixed(free: Free, k: Option<NonZeroUsize>, policy: &Policy) -> Fixed {
     let ahead = policy.plans_ahead();
     Fixed {
         k,
+        k_max: None,
         plan_ahead: (!free.plan_ahead || !policy.salvages()).then_some(ahead),
         gate: !free.gate,
     }
@@ -153,11 +154,12 @@ impl Seen {
     }
 
     /// The k of the setting that was best for the last questions, in place of that which the tuner says,
-    /// if speculation pays. And what every k would have given.
+    /// if speculation pays. And what every k would have given. `gate` holds beside what guesses are weighed by.
     pub(super) fn refine(
         &self,
         mut choice: Choice,
         fixed: Fixed,
+        gate: Chance,
         options: &TunerOptions,
         load: f64,
     ) -> Choice {
@@ -202,7 +204,7 @@ impl Seen {
                 choice.reason = Reason::Played {
                     gain,
                     plan_ahead: best.plan_ahead,
-                    least: best.weighing.least(0.0).share(),
+                    least: best.weighing.least(0.0).max(gate).share(),
                 };
             } else if may && is_held_back {
                 choice.k = NonZeroUsize::MIN;
@@ -283,10 +285,13 @@ impl Tunings {
         let policy = &mut settings.policy;
         if let Some(mut chosen) = choice.take() {
             if is_played {
-                let fixed = fixed(free, None, policy);
-                chosen = seen.refine(chosen, fixed, &self.options, load);
+                let fixed = Fixed {
+                    k_max: Some(k_max),
+                    ..fixed(free, None, policy)
+                };
+                chosen = seen.refine(chosen, fixed, policy.chance_min, &self.options, load);
             }
-            if free.drafts && is_played {
+            if free.drafts && is_played && k_max >= TWO {
                 seen.drafts
                     .open(&mut chosen, &seen.calls, &self.options, load);
             }
@@ -347,7 +352,11 @@ impl Tunings {
     pub(crate) fn is_weighing_due(&self, of: &TuningOf) -> bool {
         let tunings = self.tunings.lock();
         let seen = tunings.seen.peek(of);
-        seen.is_some_and(|seen| Choices::are_due(seen.hops, seen.weighed_at))
+        seen.is_some_and(|seen| {
+            // A speculator that has changed is as good as a new one.
+            let since = |hops: u64| hops - seen.changed_at;
+            Choices::are_due(since(seen.hops), since(seen.weighed_at))
+        })
     }
 
     /// Plays the last questions by every setting that `free` leaves of `policy`. **Computes** for a

@@ -90,7 +90,10 @@ test('the same question at k = 1 is drawn below, aligned', PATIENCE, async () =>
   await tab.selectOption('#speculator', 'memory');
   await tab.press('#question', 'Enter');
   await tab.waitForSelector('#answer .final', PATIENCE);
-  await tab.click('#again');
+  const [sent] = await Promise.all([tab.waitForRequest('**/v1/ask/stream'), tab.click('#again')]);
+  // What the run above has found would serve it else, and its times would be of no use.
+  const { k, fresh } = JSON.parse(sent.postData()).options;
+  assert.deepEqual({ k, fresh }, { k: 1, fresh: true });
   await tab.waitForSelector('#finish:not(:disabled)', PATIENCE);
   await tab.waitForFunction(() => document.querySelectorAll('.run').length === 2 && document.querySelector('#cancel').disabled, null, PATIENCE);
   const axes = await tab.locator('.axis').evaluateAll((all) => all.map((axis) => axis.outerHTML));
@@ -119,6 +122,7 @@ test('a question can be finished and cancelled, and a refusal is told', PATIENCE
   await tab.waitForSelector('#answer .error', PATIENCE);
   assert.equal(await tab.locator('.lane .bar.open').count(), 0);
   assert.match(await tab.locator('#spoken').textContent(), /^No answer\. /);
+  assert.ok(await tab.locator('#share').isDisabled(), 'the server has forgotten what was cancelled');
   quiet(tab);
 
   await tab.fill('#question', QUESTION);

@@ -62,6 +62,15 @@ test('a server with keys asks for one, and the key stays in its tab', PATIENCE, 
   await shoot(tab, 'what-if');
   await accessible(tab, 'what if');
 
+  // A question is kept for a time.
+  await tab.route('**/share', (route) => route.fulfill({ status: 404, body: '{"code":"NOT_FOUND","message":"it has not begun"}' }));
+  await tab.click('#share');
+  await tab.waitForSelector('#notice:not([hidden])');
+  assert.match(await tab.locator('#notice').textContent(), /no longer keeps this question/);
+  assert.ok(tab.complaints.every((text) => text.includes('404')), tab.complaints.join());
+  tab.complaints.length = 0;
+  await tab.unroute('**/share');
+
   // Whoever has the link sees the run, and nothing else, without a key.
   await tab.click('#share');
   const link = await tab.locator('#shared a').getAttribute('href');

@@ -68,6 +68,8 @@ test('if its hops are not all that a question took, nothing is said of k = 1', (
     [behind(before, { answer }), true],
     [behind(before, { answer: { ...answer, plans: 1 } }), true],
     [behind(before, { answer: { ...answer, plans: 5 } }), false],
+    // What was under way when the budget ran out, or the answer was wanted at once, took a part of the time.
+    [behind(before, { answer: { ...answer, stop_reason: 'STOP_REASON_BUDGET' } }), false],
     [behind(over, { answer: { ...answer, handed_over } }), false],
     // The fallback has failed, and took its time.
     [behind(over, { answer }), false],
@@ -76,7 +78,7 @@ test('if its hops are not all that a question took, nothing is said of k = 1', (
   ]) {
     assert.equal(view.phase, 'answered');
     const says = [sequential(view).total > 0, savedInWords(view) !== '', 'time hidden' in meters(view)];
-    assert.deepEqual(says, Array(3).fill(expected), JSON.stringify([view.answer.plans, view.answer.handed_over]));
+    assert.deepEqual(says, Array(3).fill(expected), JSON.stringify([view.answer.plans, view.answer.stop_reason, view.answer.handed_over]));
   }
 });
 

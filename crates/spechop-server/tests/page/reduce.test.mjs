@@ -99,11 +99,14 @@ test('what a view shares with the one before takes no memory', () => {
   assert.deepEqual([run.last.phase, run.events.length], ['running', 20_000]);
 });
 
-test('a live run ends with its answer, though an event before it was lost', () => {
-  const run = new Run('', true);
-  run.push({ sequence: 1, at_ms: 0, branch: 0, hop: 1, launched: { stage: 'STAGE_SEGMENT' } }, 0);
-  run.push({ sequence: 5, at_ms: 9, answer: {} }, 9);
-  assert.equal(run.live, false);
+test('a live run ends with its answer or error, though an event before it was lost', () => {
+  const lost = { sequence: 5, at_ms: 9, branch: 0, hop: 1, launched: { stage: 'STAGE_TARGET' } };
+  for (const events of [[{ sequence: 5, at_ms: 9, answer: {} }], [lost, { error: { message: 'it was cancelled' } }]]) {
+    const run = new Run('', true);
+    run.push({ sequence: 1, at_ms: 0, branch: 0, hop: 1, launched: { stage: 'STAGE_SEGMENT' } }, 0);
+    for (const event of events) run.push(event, 9);
+    assert.equal(run.live, false);
+  }
 });
 
 test('a bar turns solid where its branch was promoted', () => {
@@ -149,6 +152,29 @@ test('a draft is no work of the planner, nor is what a newer server tells of', (
     assert.equal(sequential(view).total, 1500);
     assert.deepEqual(view.hops[0].times, { segment: 1000, target: 500 });
     assert.deepEqual(marks(lane(view, 0)).map(({ label }) => label), notes);
+  }
+});
+
+test('a guess that is late ends with the observation, unless more is told of it', () => {
+  const stages = ['TARGET', 'SPECULATION'].map((stage) => ({ at_ms: 0, launched: { stage: `STAGE_${stage}` } }));
+  const observed = { at_ms: 500, observed: { observation: { answer: 'a', found: true }, took_ms: 500 } };
+  const guessed = { at_ms: 900, guessed: { guess: 'a' } };
+  const verified = (accepted) => ({ at_ms: 1000, verified: { verdict: { accepted } } });
+  const refused = { at_ms: 500, not_speculated: { stage: 'STAGE_SPECULATION', reason: 'REFUSAL_NO_PLACE' } };
+  for (const [after, expected] of [
+    [[], ['dead', 500]],
+    [[{ at_ms: 1000, committed: { hop: {} } }], ['dead', 500]],
+    [[{ at_ms: 1000, rolled_back: {} }], ['dead', 500]],
+    [[guessed], ['dead', 900]],
+    [[guessed, verified(false)], ['dead', 900]],
+    [[guessed, verified(true)], ['sure', 900]],
+    // It had waited for a place until then.
+    [[refused, { at_ms: 1000, committed: { hop: {} } }], ['waits', 500]],
+  ]) {
+    const events = [...stages, observed, ...after];
+    const view = views(events.map((event, n) => ({ sequence: n + 1, branch: 0, hop: 1, ...event }))).at(-1);
+    const bars = pieces(lane(view, 0), 2000).filter(({ stage }) => stage === 'speculation');
+    assert.deepEqual(bars.map(({ look, to }) => [look, to]), [expected], JSON.stringify(after));
   }
 });
 

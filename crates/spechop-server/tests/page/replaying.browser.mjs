@@ -41,6 +41,9 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   const tab = await page();
   await open(tab, 'foreseen', 'rejected');
   assert.equal(await tab.locator('.run').count(), 2);
+  // The list of branches is that of the first one.
+  const labels = await tab.locator('.lanes svg').evaluateAll((all) => all.map((svg) => svg.getAttribute('aria-label')));
+  assert.deepEqual(labels.map((label) => label.includes('The list of branches below')), [true, false]);
   // An answer is told as provisional before it is final.
   await tab.fill('#time', '11000');
   await tab.waitForSelector('#answer .draft');
@@ -84,6 +87,16 @@ test('a recording is replayed, scrubbed and stepped through by keys', async () =
   await tab.waitForFunction(() => Number(document.querySelector('#time').value) > 500);
   await tab.press('body', ' ');
   await tab.waitForFunction(() => document.querySelector('#play').textContent === 'Play');
+  quiet(tab);
+  await tab.context().close();
+});
+
+test('the clock can show a run of milliseconds', async () => {
+  const tab = await page();
+  const events = recording('rejected').map((event) => ({ ...event, at_ms: event.at_ms / 1000 }));
+  await tab.setInputFiles('#open', { name: 'quick.jsonl', mimeType: 'text/plain', buffer: Buffer.from(lines(events)) });
+  await tab.waitForSelector('.lane');
+  assert.match(await tab.locator('#clock').textContent(), /^[1-9]\d* ms \/ [1-9]\d* ms$/);
   quiet(tab);
   await tab.context().close();
 });

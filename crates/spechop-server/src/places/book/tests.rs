@@ -243,6 +243,25 @@ fn one_question_does_not_wait_behind_a_hundred() {
     }
 }
 
+/// Otherwise a server whose tenants have taken all places between them would never tell that it is full.
+#[test]
+fn a_full_house_is_told_to_a_tenant_at_its_limit_too() {
+    let mut book = Book::<u32>::new(Room {
+        most: 4,
+        of_one: 2,
+        line_max: 0,
+    });
+    let [a, b] = ["a", "b"].map(|name| Tenant::new(name).unwrap());
+    for tenant in [&a, &a, &b] {
+        book.take(tenant).unwrap();
+    }
+    assert_eq!(book.take(&a), Err(NoPlace::TenantFull(2)));
+    book.take(&b).unwrap();
+    for tenant in [&a, &b] {
+        assert_eq!(book.take(tenant), Err(NoPlace::Full(4)));
+    }
+}
+
 /// At its own limit a tenant waits for one of its own places, and holds nobody up.
 #[test]
 fn a_tenant_at_its_limit_holds_nobody_up() {

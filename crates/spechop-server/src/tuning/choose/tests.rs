@@ -1,5 +1,7 @@
 //! What is chosen for questions, from what was learnt of others.
 
+mod changed;
+
 use spechop_agent::{ReliabilityCurve, Weighing};
 use spechop_config::SpeculatorKind;
 use spechop_sim::{Past, PastGuess, PastHop};
@@ -242,6 +244,27 @@ fn apart(right: u32) -> (Tunings, TuningOf) {
 }
 
 #[test]
+fn what_is_said_of_a_choice_keeps_to_what_is_fixed() {
+    let (tunings, of) = taught(true, 2);
+    tunings.weigh(&of, ALL, policy(), 10_000.0);
+    let settle = |free, k_max| {
+        let mut settings = Settings::default();
+        settings.policy.chance_min = Chance::of(0.4);
+        let k_max = NonZeroUsize::new(k_max).unwrap();
+        tunings
+            .settle(&of, free, 0.0, k_max, &mut settings)
+            .unwrap()
+    };
+    assert_eq!(settle(ALL, 64).marginal.len(), 3);
+    assert_eq!(settle(ALL, 2).marginal.len(), 2);
+    let gated = Free { gate: false, ..ALL };
+    for choice in [ALL, gated].map(|free| settle(free, 2)) {
+        let is_gated = matches!(choice.reason, Reason::Played { least, .. } if least > 0.39);
+        assert!(choice.k <= TWO && is_gated, "{choice:?}");
+    }
+}
+
+#[test]
 fn a_full_machine_opens_no_window_and_better_guesses_close_none() {
     for right in [16, u32::MAX] {
         let (tunings, of) = apart(right);
@@ -297,28 +320,6 @@ fn what_was_played_counts_for_those_who_may_do_the_same() {
     };
     tunings.weigh(&of, ALL, without, 10_000.0);
     assert_eq!(of_question(Settings::default()), (false, false));
-}
-
-#[test]
-fn of_a_speculator_that_has_changed_older_guesses_say_nothing() {
-    let (tunings, of) = drafted_after(true, 1, None, 200);
-    tunings.weigh(&of, ALL, policy(), 10_000.0);
-    assert!(tunings.guess_chance(&of).share() > 0.9);
-    let most = NonZeroUsize::new(100).unwrap();
-    for question in 1..=60 {
-        let (past, stages) = asked(question, true, u32::MAX, None, |_| Some(0.3));
-        tunings.learn(of.clone(), most, &stages, past, None, []);
-    }
-    let chance = tunings.guess_chance(&of).share();
-    assert!(chance < 0.1, "{chance}");
-    tunings.weigh(&of, ALL, policy(), 10_000.0);
-    let mut settings = Settings::default();
-    let choice = tunings.settle(&of, ALL, 0.0, NonZeroUsize::MAX, &mut settings);
-    let choice = choice.unwrap();
-    assert!(
-        !matches!(choice.reason, Reason::Played { .. }),
-        "{choice:?}"
-    );
 }
 
 #[test]
