@@ -10,7 +10,10 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # Tests and tools run in folders of their own, so a path that is relative to this one would be another there.
+# Not every shell expands the ~/ of `make SPECHOP_DATA_DIR=~/x`; the ^ marks the beginning of the path.
 override SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
+override SPECHOP_DATA_DIR := $(if $(findstring ^~/,^$(SPECHOP_DATA_DIR)),$(subst ^~/,$(HOME)/,^$(SPECHOP_DATA_DIR)),$(SPECHOP_DATA_DIR))
+override SPECHOP_DATA_DIR := $(if $(filter ~,$(SPECHOP_DATA_DIR)),$(HOME),$(SPECHOP_DATA_DIR))
 override SPECHOP_DATA_DIR := $(if $(filter /%,$(firstword $(SPECHOP_DATA_DIR))),,$(CURDIR)/)$(SPECHOP_DATA_DIR)
 export SPECHOP_DATA_DIR
 # By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use

@@ -3,6 +3,7 @@
     python timeline.py "Who is the mother of the director of film Polish-Russian War?" > timeline.svg
 
 Solid bars are part of the answer. Faded bars were rolled back, or are of a model whose answer it is not.
+A guess that is not there before the observation is dropped.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from spechop import AskEvent, SpecHop, SpecHopError
 
 STAGES = {1: ("segment", "#4c78a8"), 2: ("target", "#f58518"), 3: ("speculation", "#54a24b")}
 ENDS = {"planned": 1, "drafted": 1, "observed": 2, "guessed": 3}
+SPECULATION, DROPPED = 3, "dropped"
 WIDTH, LANE, BAR, MARGIN = 900, 44, 11, 70
 
 
@@ -41,6 +43,10 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
             done.append(Bar(event.branch, event.launched.stage, event.at_ms))
             continue
         mine = [bar for bar in done if bar.branch == event.branch and bar.end is None]
+        if kind in ("observed", "committed"):
+            # No event says that a guess was dropped.
+            for bar in [bar for bar in mine if bar.stage == SPECULATION]:
+                bar.end, bar.label = event.at_ms, DROPPED
         if kind == "rolled_back":
             rolled_back.add(event.branch)
             for bar in mine:
@@ -57,6 +63,8 @@ def bars(events: list[AskEvent]) -> tuple[list[Bar], set[int], float]:
             happened = getattr(event, kind)
             # What fails, or is refused a turn, is begun again if the answer needs it.
             stage = ENDS[kind] if kind in ENDS else happened.stage
+            # A guess may come after all.
+            mine += [bar for bar in done if bar.branch == event.branch and bar.label == DROPPED]
             for bar in [bar for bar in mine if bar.stage == stage][-1:]:
                 bar.end = event.at_ms
                 bar.label = {

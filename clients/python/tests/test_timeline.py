@@ -33,6 +33,24 @@ class Timeline(unittest.TestCase):
         self.assertEqual([bar.end for bar in bars], [50, 300, 200, 200, 500, 700])
         self.assertEqual((bars[0].label, rolled_back, over), ("no server", {1}, 5000))
 
+    def test_ends_the_bar_of_a_guess_that_was_dropped(self) -> None:
+        events = [
+            wire.AskEvent(at_ms=0, launched=wire.Launched(stage=wire.STAGE_TARGET)),
+            wire.AskEvent(at_ms=0, launched=wire.Launched(stage=wire.STAGE_SPECULATION)),
+        ]
+        observed = wire.AskEvent(at_ms=100, observed=wire.Observed())
+        committed = wire.AskEvent(at_ms=200, committed=wire.Committed())
+        guessed = wire.AskEvent(at_ms=150, guessed=wire.Guessed(guess="a"))
+        for more, expected in [
+            ([observed, committed], (100, "dropped")),
+            ([committed], (200, "dropped")),
+            ([guessed, committed], (150, "a")),
+            # It came after all.
+            ([observed, guessed, committed], (150, "a")),
+        ]:
+            bars, _, _ = timeline.bars([*events, *more, wire.AskEvent(at_ms=5000, answer=wire.AskResponse())])
+            self.assertEqual((bars[1].end, bars[1].label), expected)
+
     def test_fades_the_branches_of_a_model_whose_answer_it_is_not(self) -> None:
         segment = wire.STAGE_SEGMENT
         handed_over = wire.HandedOver(of_form=0.1)

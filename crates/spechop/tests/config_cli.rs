@@ -118,6 +118,30 @@ fn show_says_what_was_written_where_and_hides_secrets() {
     assert!(stdout.contains("secret-1") && stdout.contains("secret-3"));
 }
 
+/// A fallback and a reader are asked in conversations, unless somebody says otherwise.
+#[test]
+fn show_states_the_defaults_of_each_section() {
+    let home = home();
+    let (code, stdout, stderr) = run(home.path(), &["show"], &[]);
+    assert_eq!((code, &*stderr), (0, ""));
+    let lines = stdout.lines();
+    let lines: Vec<_> = lines
+        .filter(|line| line.contains("style = ") || line.contains("context_tokens = "))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    # generator.style = "steps"  # usually; not set
+    # generator.context_tokens = 1024  # usually; not set
+    fallback.style = "tagged"  # default
+    # fallback.context_tokens = 4096  # usually; not set
+    reader.style = "tagged"  # default
+    reader.context_tokens = 4096  # default
+    speculator.model.style = "tagged"  # default
+    speculator.model.context_tokens = 4096  # default
+    drafter.model.style = "tagged"  # default
+    drafter.model.context_tokens = 4096  # default
+    "#);
+}
+
 /// TOML has more ways to write a number than a flag or a variable.
 #[test]
 fn a_value_is_shown_as_it_is_read() {

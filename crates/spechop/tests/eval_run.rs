@@ -100,8 +100,11 @@ impl Place {
     }
 }
 
+/// COUNT of the next test: so many questions of each sample are asked at most.
+const COUNT: usize = 8;
+
 /// A hundred calls, each read by the real command line: nothing is asked for that it does not know, although a blank
-/// in the folder's name could cut an argument in two.
+/// in the folder's name could cut an argument in two. Nor is any more asked than COUNT says.
 #[test]
 fn what_the_script_calls_exists() {
     let place = Place::called("a %d ");
@@ -115,30 +118,61 @@ fn what_the_script_calls_exists() {
         fs::create_dir_all(&memory).unwrap();
         fs::write(memory.join(set).with_extension("json"), "").unwrap();
     }
+    let count = COUNT.to_string();
     for (parts, variables) in [
         (
             "prepare record_gold record_own record_speculators record_llm record_large simulate replay live report decisions",
-            ("COUNT", "8"),
+            &[][..],
         ),
         (
             "drafts answers answers_theirs effort choice saturation words ablation",
-            ("CALL_WORTH", "0"),
+            &[("FREE", "1")],
         ),
-        ("web web_guesses large_reads", ("PLANS", "large")),
-        ("deepresearch", ("DIFFICULTY", "L2")),
+        ("web web_guesses large_reads", &[("PLANS", "large")]),
+        // With its own six questions it does not read COUNT.
+        (
+            "deepresearch",
+            &[
+                ("DIFFICULTY", "L2"),
+                ("DEEPRESEARCH", "nine thousand.parquet"),
+            ],
+        ),
     ] {
         let parts: Vec<_> = parts.split(' ').collect();
-        let (success, said) = place.run(&parts, &[variables]);
+        let variables = [variables, &[("COUNT", &*count)]].concat();
+        let (success, said) = place.run(&parts, &variables);
         assert!(success, "{parts:?}: {said}");
     }
     let calls = place.calls();
     assert!(calls.len() > 100, "{}", calls.len());
+    let is_free = |call: &String| call.contains("tuning.calls_max=");
+    assert!(calls.iter().any(is_free), "FREE is not read");
     for call in calls {
+        if call.starts_with("eval live ") || call.starts_with("eval record ") {
+            asks_few(&call);
+        }
         let line = format!("'{}' {call} --help", env!("CARGO_BIN_EXE_spechop"));
         let read = Command::new("bash").args(["-c", &line]).output().unwrap();
         let said = String::from_utf8(read.stderr).unwrap();
         assert!(read.status.success(), "spechop {call}: {said}");
     }
+}
+
+/// No more questions than COUNT, and no more at once than there are: `eval live` would refuse that.
+fn asks_few(call: &str) {
+    let count = numbers(call, "--count").first().copied();
+    assert!(count.is_some_and(|count| count <= COUNT), "{call}");
+    let at_once = numbers(call, "--concurrency").into_iter().max();
+    assert!(at_once <= count, "{call}");
+}
+
+/// The numbers behind a flag. A call is noted as a shell reads it, with a backslash before a comma.
+fn numbers(call: &str, flag: &str) -> Vec<usize> {
+    let mut words = call.split(' ').skip_while(|word| *word != flag);
+    let list = words.nth(1).unwrap_or_default().replace('\\', "");
+    list.split(',')
+        .filter_map(|number| number.parse().ok())
+        .collect()
 }
 
 #[test]

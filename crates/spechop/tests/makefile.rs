@@ -39,6 +39,7 @@ fn paths_of_the_makefile_may_be_relative_and_hold_blanks() {
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("CARGO_TARGET_DIR", "/a b/target")
+            .env("HOME", "/home/me")
             .output()
             .expect("make runs");
         String::from_utf8(output.stdout).expect("text")
@@ -47,6 +48,10 @@ fn paths_of_the_makefile_may_be_relative_and_hold_blanks() {
         asked("SPECHOP_DATA_DIR=/my data"),
         "/my data\n/a b/target/quick/spechop\n/my data/bench-venv/bin/python\n"
     );
+    // No folder of the name `~` is made.
+    let in_home = asked("SPECHOP_DATA_DIR=~/my  data/~/x");
+    let first = in_home.lines().next();
+    assert_eq!(first, Some("/home/me/my  data/~/x"), "{in_home}");
     let here = project().canonicalize().expect("a folder");
     let relative = asked("SPECHOP_DATA_DIR=my data");
     let expected = format!("{}/my data\n", here.display());

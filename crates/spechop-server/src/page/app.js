@@ -1,7 +1,7 @@
 // The page: a form that asks, and views of the runs. Everything that is shown is made of a run's events.
 
 import { el, say, svg } from './dom.js';
-import { Saved, savedInWords, scaleOf, Timeline } from './draw.js';
+import { barIn, Saved, savedInWords, scaleOf, Timeline } from './draw.js';
 import { LOOKS, s, STAGES } from './look.js';
 import * as panels from './panels.js';
 import { Run } from './run.js';
@@ -10,6 +10,7 @@ import { lines, parse, trace } from './trace.js';
 
 /// Most bytes of a recording.
 const FILE_MAX = 64 << 20;
+const AWAY = 'the server cannot be reached: is it running?';
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 const clock = () => performance.now();
 
@@ -30,6 +31,12 @@ function kept(key) {
   }
 }
 
+/// The server keeps a question that is over for a time.
+function gone(error) {
+  if (error.status === 404) error.message = 'the server no longer keeps this question (server.kept_ms)';
+  throw error;
+}
+
 class Page extends HTMLElement {
   #runs = []; // the first one is what the panels tell; another is drawn below it, aligned
   #drawn = []; // {box, timeline, saved, words, wrong} of each run
@@ -48,7 +55,7 @@ class Page extends HTMLElement {
       event.preventDefault();
       this.#ask(this.#read(), true);
     });
-    on('again', 'click', () => this.#ask({ ...this.#request, options: { ...this.#request.options, k: 1, auto: undefined, unbounded: undefined } }, false));
+    on('again', 'click', () => this.#ask({ ...this.#request, options: { ...this.#request.options, k: 1, auto: undefined, unbounded: undefined, fresh: true } }, false));
     for (const what of ['finish', 'cancel']) on(what, 'click', () => this.#tell(what));
     on('what_if', 'click', () => this.#whatIf());
     on('share', 'click', () => this.#share());
@@ -123,7 +130,7 @@ class Page extends HTMLElement {
     try {
       await ask({ ...request, question_id: id }, { key: asking.key, signal, on });
     } catch (error) {
-      const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : 'the server cannot be reached: is it running?';
+      const message = signal.aborted ? 'it was cancelled' : error instanceof Refused ? error.message : AWAY;
       if (error.status === 401) this.#lockedOut();
       // The server may have heard the question all the same.
       if (!(signal.aborted || error instanceof Refused)) this.#drop(asking);
@@ -163,7 +170,7 @@ class Page extends HTMLElement {
     const body = { ...k, plan_ahead: this.at.if_ahead.checked };
     const [first] = this.#runs;
     this.#try(async (still) => {
-      const { events, plan_ahead, filled_in } = await tell(first.id, 'what-if', this.at.key.value, body);
+      const { events, plan_ahead, filled_in } = await tell(first.id, 'what-if', this.at.key.value, body).catch(gone);
       if (!still()) return;
       const ahead = plan_ahead ? ', planning ahead' : '';
       const lacks = filled_in ? `; ${Math.round(filled_in * 100)} % of its guesses are those of other questions` : '';
@@ -178,7 +185,7 @@ class Page extends HTMLElement {
     const { shared } = this.at;
     const key = this.at.key.value;
     this.#try(async () => {
-      const { path, expires_s } = await tell(id, 'share', key);
+      const { path, expires_s } = await tell(id, 'share', key).catch(gone);
       if (run !== this.#runs[0]) return;
       const href = new URL(path.slice(1), location.href).href;
       const end = () => this.#try(async () => (await tell(id, 'share', key, undefined, 'DELETE'), (shared.hidden = true)));
@@ -220,7 +227,7 @@ class Page extends HTMLElement {
     } catch (error) {
       if (!still()) return;
       if (error.status === 401) this.#lockedOut();
-      this.#notice(error instanceof TypeError ? 'the server cannot be reached: is it running?' : error.message);
+      this.#notice(error instanceof TypeError ? AWAY : error.message);
     }
   }
 
@@ -235,11 +242,11 @@ class Page extends HTMLElement {
     this.#runs = runs;
     this.#playing = false;
     if (runs.some((run) => run.live)) for (const run of runs) run.position = null;
-    this.#drawn = runs.map((run) => {
+    this.#drawn = runs.map((run, n) => {
       const [lanes, saved] = [el('div', { class: 'lanes', tabindex: 0, role: 'group', 'aria-label': 'Branches' }), el('div')];
       const [words, wrong] = [el('p', { class: 'quiet words' }), el('div')];
       const box = el('section', { class: 'run' }, run.title && el('h2', {}, run.title), lanes, saved, words, wrong);
-      return { box, words, wrong, timeline: new Timeline(lanes, () => this.#draw()), saved: new Saved(saved) };
+      return { box, words, wrong, timeline: new Timeline(lanes, () => this.#draw(), !n), saved: new Saved(saved) };
     });
     this.at.timelines.replaceChildren(...this.#drawn.map(({ box }) => box));
     this.at.runs.hidden = this.at.rest.hidden = false;
@@ -289,7 +296,7 @@ class Page extends HTMLElement {
     at.time.max = Math.ceil(end);
     at.time.value = now;
     at.time.setAttribute('aria-valuetext', `${s(now)} of ${s(end)}`);
-    say(at.clock, `${(now / 1000).toFixed(1)} / ${(end / 1000).toFixed(1)} s`);
+    say(at.clock, `${s(now)} / ${s(end)}`);
     say(at.play, this.#playing ? 'Pause' : 'Play');
     this.#buttons();
     if (this.#playing || runs.some((run) => run.live && run.position === null)) {
@@ -309,10 +316,12 @@ class Page extends HTMLElement {
     at.finish.disabled = !(open && this.#asking.begun);
     at.cancel.disabled = !open;
     at.other.hidden = open || this.#request === null;
-    const over = this.#runs[0]?.last.phase;
-    at.what_if.disabled = over !== 'answered';
-    at.share.disabled = !(this.#runs[0]?.id && (over === 'answered' || over === 'failed'));
-    at.events.disabled = at.trace.disabled = !this.#runs[0]?.events.length;
+    const [first] = this.#runs;
+    const { phase, error } = first?.last ?? {};
+    at.what_if.disabled = phase !== 'answered';
+    // What was cancelled is forgotten; what the page itself gives up has no code.
+    at.share.disabled = !(first?.id && (phase === 'answered' || (error?.code && error.code !== 'CANCELLED')));
+    at.events.disabled = at.trace.disabled = !first?.events.length;
   }
 
   /// Where the longest run ends.
@@ -391,10 +400,8 @@ function follow(event) {
 function meanings() {
   const swatch = (stage, look) => {
     const box = { x: 1, y: 2, width: 26, height: 9, rx: 2 };
-    const hatch = look === 'open' || look === 'ahead' ? [svg('rect', { ...box, fill: `url(#hatch-${look})`, class: 'hatch' })] : [];
-    const strike = look === 'dead' ? [svg('line', { class: 'strike', x1: 0, x2: 28, y1: 6.5, y2: 6.5 })] : [];
-    const bar = svg('g', { class: `bar ${stage} ${look}` }, svg('rect', { ...box, class: 'fill' }), ...hatch, ...strike);
-    return svg('svg', { width: 28, height: 13, 'aria-hidden': 'true' }, bar);
+    const strike = look === 'dead' && svg('line', { class: 'strike', x1: 0, x2: 28, y1: 6.5, y2: 6.5 });
+    return svg('svg', { width: 28, height: 13, 'aria-hidden': 'true' }, barIn({ stage, look }, box), strike);
   };
   const kinds = Object.entries(STAGES).map(([stage, text]) => el('li', {}, swatch(stage, 'sure'), text));
   const fates = Object.entries(LOOKS).map(([look, text]) => el('li', {}, swatch('target', look), text));

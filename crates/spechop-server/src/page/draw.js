@@ -27,9 +27,9 @@ export class Timeline {
   #label = '';
   #span = [0, 0];
 
-  /// `moved` is called when other rows come into sight.
-  constructor(host, moved) {
-    this.host = host;
+  /// `moved` is called when other rows come into sight. The list of branches is that of one run.
+  constructor(host, moved, isListed) {
+    Object.assign(this, { host, isListed });
     this.grid = svg('g', { class: 'grid' });
     this.links = svg('path', { class: 'link' });
     this.dead = svg('path', { class: 'link dead' });
@@ -74,7 +74,7 @@ export class Timeline {
 
   #tell(lanes) {
     const count = (fate) => lanes.filter((lane) => lane.fate === fate).length;
-    const label = `Timeline: ${lanes.length} branches, ${count('committed')} committed, ${count('rolled_back')} rolled back. The list of branches below says the same.`;
+    const label = `Timeline: ${lanes.length} branches, ${count('committed')} committed, ${count('rolled_back')} rolled back.${this.isListed ? ' The list of branches below says the same.' : ''}`;
     if (label !== this.#label) set(this.root, { 'aria-label': (this.#label = label) });
   }
 
@@ -149,20 +149,20 @@ const wide = (piece, scale) => Math.max(scale.x(piece.to) - scale.x(piece.from),
 
 const titleOf = (piece) => `${STAGES[piece.stage]}, ${s(piece.to - piece.from)}: ${LOOKS[piece.look]}`;
 
-/// Kind by colour, place and height; fate by border and filling.
 function barOf(piece, scale) {
   const [y, height] = BAR[piece.early ? 'speculation' : piece.stage];
   const box = { x: scale.x(piece.from), y, height, width: wide(piece, scale), rx: 2 };
-  const group = svg('g', { class: `bar ${piece.stage} ${piece.look}` });
-  group.append(svg('title', {}, titleOf(piece)));
-  group.append(svg('rect', { ...box, class: 'fill' }));
-  if (piece.look === 'open' || piece.look === 'ahead') {
-    group.append(svg('rect', { ...box, class: 'hatch', fill: `url(#hatch-${piece.look})` }));
-  }
+  const group = barIn(piece, box, svg('title', {}, titleOf(piece)));
   if (height > 10 && box.width > STAGES[piece.stage].length * CHARACTER + 8) {
     group.append(svg('text', { x: box.x + 5, y: y + 10.5 }, STAGES[piece.stage]));
   }
   return group;
+}
+
+/// Kind by colour, place and height; fate by border and filling.
+export function barIn({ stage, look }, box, title) {
+  const hatch = (look === 'open' || look === 'ahead') && svg('rect', { ...box, class: 'hatch', fill: `url(#hatch-${look})` });
+  return svg('g', { class: `bar ${stage} ${look}` }, title, svg('rect', { ...box, class: 'fill' }), hatch);
 }
 
 function textOf(lane, scale) {

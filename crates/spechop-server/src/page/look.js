@@ -56,7 +56,7 @@ function guessLook(lane) {
   return useless || lane.fate !== 'open' ? 'dead' : 'open';
 }
 
-/// The marks of a lane: {at, glyph, name, label, row}, the row that of its stage.
+/// The marks of a lane: {at, name, glyph, label, text}.
 export function marks(lane) {
   const all = [];
   const mark = (at, name, glyph, label, text = '') => all.push({ at, name, glyph, label, text });
@@ -69,8 +69,8 @@ export function marks(lane) {
     const scores = `${rule} ${coverage} / ${jaccard}`;
     const how = `rule ${rule}, coverage ${coverage}, Jaccard ${jaccard}`;
     const told = all.some((mark) => mark.at === at && mark.text === scores) ? '' : scores;
-    if (accepted) mark(at, 'accepted', '✓', `guess accepted: ${how}`, told);
-    else mark(at, 'rejected', '✗', `guess rejected: ${how}`, told);
+    const [name, glyph] = accepted ? ['accepted', '✓'] : ['rejected', '✗'];
+    mark(at, name, glyph, `guess ${name}: ${how}`, told);
   }
   for (const { at, stage, text } of lane.notes) mark(at, 'note', '!', stage in NOTED ? `${NOTED[stage]}: ${text}` : text);
   return all;

