@@ -22,7 +22,8 @@
 # Every step goes on where it was stopped, at the same commit; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, GOLD_PORT and OUT may be set. What lies in eval/runs is simulated, drawn from and reported
 # there; everything else goes to the data folder by default, since a run takes no rows of another machine or commit.
-# COUNT asks fewer questions of each sample (8 at least), to try it.
+# COUNT asks fewer questions of each sample (8 at least), to try it. Parts without a sample do not read it: saturation,
+# saturation_drafts, retrieval, retrieval_theirs, decisions, and deepresearch with its own six questions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -8,9 +8,10 @@ The peer is one process on asyncio: llama.cpp (xllamacpp) with the same planner,
 reader, numpy for the search, and the window of asyncio_reference.py. Both answer the same questions in the same run and
 take turns: one question at a time, and 16 at once. Each cell of the table has questions of its own, so that no cache of
 either side has seen them. The server is asked by `spechop ask`, a process for each question; its seconds at one question
-are its own. CPU seconds tell more than seconds if the machine does other work. The peer does not mix words with vectors
-and has no rules behind the reader, so some answers differ. The server drafts tokens of sub-questions, which the peer does
-not: with --without-draft-tokens neither does.
+are its own. CPU seconds tell more than seconds if the machine does other work. The server is told to do no more than the
+peer (peer_settings.py); what it does all the same stands in eval/README.md. Some answers differ: the peer batches prompts in
+another version of llama.cpp, and it has no rules behind the reader. The server drafts tokens of sub-questions, which the
+peer does not: with --without-draft-tokens neither does.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from tokenizers import Tokenizer
 import asyncio_reference as reference
 from circumstances import circumstances
 from million import Server, cpu_s
+from peer_settings import GUESS_PASSAGES, HOPS_MAX, settings
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from train.runtime import cpu_options  # noqa: E402
@@ -47,9 +49,6 @@ DATASET = ROOT / "eval/datasets/2wikimultihopqa/questions.jsonl.gz"
 WARM_UP = "Who is the mother of the director of film Polish-Russian War?"
 CORES = len(os.sched_getaffinity(0))
 HEADER = 64
-HOPS_MAX = 6
-PASSAGES = 5
-GUESS_PASSAGES = 2
 WIDTHS = (1, 4)
 AT_ONCE = (1, 16)
 # One at a time: so many questions in turn, and so many turns for each batch of 16 at once.
@@ -377,16 +376,8 @@ def main() -> None:
         sys.exit(f"{len(records)} questions in {args.dataset}, and {wanted} are needed: give fewer --batches")
     questions = [record["question"] for record in records[:wanted]]
     args.out.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "question.verifier": "exact", "question.passages": PASSAGES, "question.hop_budget": HOPS_MAX,
-        "index.dir": args.index.resolve(), "speculator.kind": "hot", "speculator.passages": GUESS_PASSAGES,
-        # What the peer does not do: mix words with vectors, and withhold an answer.
-        "index.lexical_weight": 0, "question.confidence_min": 0, "question.form_min": 0,
-    }
-    if args.without_draft_tokens:
-        settings["generator.draft_tokens"] = "false"
     run = circumstances()
-    with Server(args.spechop, settings) as server:
+    with Server(args.spechop, settings(args.index, not args.without_draft_tokens)) as server:
         ours = Ours(args.spechop, server.address, server.process.pid)
         sides = {"server": ours, "peer": Peer(Tools(args.models, args.index))}
         for side in sides.values():

@@ -1,12 +1,13 @@
 # shellcheck shell=bash
 # Read by eval/run.sh: which questions and indexes, and servers that are started, asked and ended.
 
-# Sets QUESTIONS to the arguments that name them. Arrays, since a folder's name may hold a blank.
-questions() { # SET COUNT [IDS]
-  local count=$2
-  [ "${COUNT:-$2}" -lt "$2" ] && count=$COUNT
+# Sets QUESTIONS to the arguments that name them: COUNT of them at most. With an empty number, all of them if there is no
+# COUNT. Arrays, since a folder's name may hold a blank.
+questions() { # SET NUMBER [IDS]
+  local count=${2:-${COUNT:-}}
+  [ -z "$count" ] || [ "${COUNT:-$count}" -ge "$count" ] || count=$COUNT
   QUESTIONS=(--dataset "$1" --questions "$SPECHOP_DATA_DIR/eval/$1.jsonl" --ids "${3:-eval/datasets/own_mix_large.json}"
-    --count "$count" --seed $SEED)
+    ${count:+--count "$count"} --seed $SEED)
 }
 
 # Sets INDEX to the arguments that name an index and its hot subset.

@@ -21,9 +21,10 @@ answers_theirs() {
     echo "== answers theirs $set" >&2
     "$SPECHOP" index build --corpus "$DATA/${FOLDER[$set]}/corpus.jsonl" --out "$INDEXES/$set-theirs"
     untrained_of "$set" "$DATA/${FOLDER[$set]}/questions.jsonl" >"$ids"
+    questions "$set" "" "$ids"
     asked serve --set "index.dir=$INDEXES/$set-theirs" --set speculator.kind=none --set question.verifier=rule \
       --set question.confidence_min=0 --set tuning.state=none -- \
-      --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids "$ids" --k 1 \
+      "${QUESTIONS[@]}" --k 1 \
       --system "embedded default, trained on questions of this form" \
       --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/answers-theirs/$set"
@@ -57,7 +58,9 @@ effort() {
 # twelve questions at once, which leave the machine idle most of the time. The server has learnt from 60 other questions
 # before, as one that has run for an hour has. With FREE=1 target calls have no price and no limit, as in fixed settings.
 choice() {
-  local set folder name result=0 free=()
+  local set folder name result=0 free=() at_once=12
+  # No more at once than there are questions.
+  [ "${COUNT:-12}" -ge 12 ] || at_once=$COUNT
   [ -n "${FREE:-}" ] && free=(--set tuning.call_worth=0 --set tuning.calls_max=1000)
   folder=$(mktemp -d)
   for set in "${SETS[@]}"; do
@@ -70,10 +73,10 @@ choice() {
       --set target.injected_latency.seed=1 "${free[@]}" --listen 127.0.0.1:0
     questions "$set" 60 "$folder/ids.json"
     awaited "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --without-standard --variant k=auto \
-      --concurrency 12 --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
+      --concurrency $at_once --system "embedded default" --out "$folder/$set" >/dev/null || result=$?
     questions "$set" 120
     awaited "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
-      --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency 12 \
+      --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency $at_once \
       --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
       --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$name" || result=$?
     ended $PID || result=1
@@ -140,8 +143,9 @@ words() {
     for weight in 0 0.2; do
       echo "== words $set $weight" >&2
       index_of "$set"
+      questions "$set" "" eval/datasets/untrained.json
       asked serve "${INDEX[@]}" --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
-        --dataset "$set" --questions "$SPECHOP_DATA_DIR/eval/$set.jsonl" --ids eval/datasets/untrained.json --k 1 \
+        "${QUESTIONS[@]}" --k 1 \
         --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
         --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/words/$set-$weight"
     done

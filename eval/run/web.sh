@@ -47,7 +47,7 @@ web_questions() { # SET COUNT
   case $1 in
     deepresearch)
       QUESTIONS=(--dataset deepresearch --questions "${DEEPRESEARCH:-eval/datasets/deepresearch/sample.parquet}"
-        ${DIFFICULTY:+--kinds "$DIFFICULTY"}) ;;
+        ${DEEPRESEARCH:+${COUNT:+--count "$COUNT"}} ${DIFFICULTY:+--kinds "$DIFFICULTY"}) ;;
     *) questions "$1" "$2" eval/datasets/own_mix.json ;;
   esac
 }

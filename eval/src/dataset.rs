@@ -113,6 +113,7 @@ pub fn only(questions: Vec<Question>, ids: &HashSet<String>) -> Result<Vec<Quest
 /// Draws `count` questions, or puts all of them in order. The whole order follows from the seed, the ids and
 /// the kinds: a longer sample begins with the shorter one, and the order of the files does not matter.
 /// Every sample has the kinds in the shares that all questions have them in, as nearly as its size allows.
+/// The validation questions of our models are drawn as likely as any others.
 ///
 /// # Errors
 ///
@@ -131,7 +132,12 @@ pub fn sample(
         return Err(LoadError::TooFew { wanted, available });
     }
     let mut drawn = questions;
-    drawn.sort_by_cached_key(|question| Sha256::digest(format!("{seed}:{}", question.id)).to_vec());
+    // The training takes its validation questions in the order of the digests of `SEED:ID`
+    // (`train/splits.py`), and thresholds are chosen on them. A sample in the same order would begin
+    // with these.
+    drawn.sort_by_cached_key(|question| {
+        Sha256::digest(format!("sample:{seed}:{}", question.id)).to_vec()
+    });
     Ok(mixed(drawn).into_iter().take(wanted).collect())
 }
 

@@ -1,10 +1,10 @@
-//! How sure a number is: bootstrap intervals and paired tests.
+//! How sure a number is: bootstrap intervals, Wilson's for shares of 0 and 1, and paired tests.
 //!
 //! Questions are what was drawn, so questions are what is drawn again, whole: both sides of a ratio
 //! come from the same questions. Everything is seeded with the same seed, by a generator of our own:
 //! the same runs give the same bytes, whatever a library's next version draws.
 
-use spechop_theory::Interval;
+use spechop_theory::{Interval, wilson};
 use spechop_types::{GOLDEN, spread};
 
 /// Resamples of an interval.
@@ -55,6 +55,24 @@ pub(crate) fn mean(values: &[f64]) -> Option<Interval> {
 /// The mean of the first over the mean of the second.
 pub(crate) fn ratio(questions: &[[f64; 2]]) -> Option<Interval> {
     of_sums(questions, |[above, below]| above / below)
+}
+
+/// The share of the first in the second: a ratio from 0 to 1. If it is 0 or 1, all resamples are alike,
+/// and the bootstrap would be certain. Then the interval is Wilson's, over the questions that have any
+/// of the second.
+pub(crate) fn share(questions: &[[f64; 2]]) -> Option<Interval> {
+    let found = ratio(questions)?;
+    if 0.0 < found.value && found.value < 1.0 {
+        return Some(found);
+    }
+    let n = questions.iter().filter(|[_, of]| *of > 0.0).count();
+    Some(wilson(found.value, n as f64))
+}
+
+/// The mean of values from 0 to 1.
+pub(crate) fn mean_share(values: &[f64]) -> Option<Interval> {
+    let questions: Vec<_> = values.iter().map(|value| [*value, 1.0]).collect();
+    share(&questions)
 }
 
 /// The smallest value that at least this share is at or below, interpolated. The values are sorted.
@@ -175,8 +193,30 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_all_or_none_is_not_certain() {
+        let all = mean_share(&[1.0; 40]).unwrap();
+        assert_eq!(all.value, 1.0);
+        // 40 / (40 + 1.96²)
+        assert!(
+            (all.low - 0.912).abs() < 0.001 && all.high > 0.999,
+            "{all:?}"
+        );
+        let none = mean_share(&[0.0; 40]).unwrap();
+        assert!(
+            none.low < 0.001 && (none.high - 0.088).abs() < 0.001,
+            "{none:?}"
+        );
+        // Questions are what was drawn, and not their hops. One without any says nothing.
+        let hops = [vec![[3.0, 3.0]; 40], vec![[0.0, 0.0]; 9]].concat();
+        assert_eq!(share(&hops), Some(all));
+        let some = [0.0, 1.0, 1.0, 1.0];
+        assert_eq!(mean_share(&some), mean(&some));
+    }
+
+    #[test]
     fn nothing_has_no_interval() {
         assert_eq!(mean(&[]), None);
+        assert_eq!(mean_share(&[]), None);
         assert_eq!(ratio(&[[1.0, 0.0]]), None);
     }
 

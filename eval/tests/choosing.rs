@@ -75,6 +75,22 @@ fn every_sample_has_the_kinds_in_the_shares_of_all() {
     }
 }
 
+/// Thresholds were chosen on them.
+#[test]
+fn validation_questions_of_our_models_have_their_share_of_a_sample() {
+    let listed = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/untrained.json");
+    let validation = read_ids(&listed, Dataset::Musique, Some("validation")).unwrap();
+    let questions = shipped(Dataset::Musique, "musique/questions.jsonl.gz");
+    let of = |questions: &[Question]| {
+        let is_one = |question: &&Question| validation.contains(&question.id);
+        questions.iter().filter(is_one).count()
+    };
+    assert_eq!((of(&questions), questions.len()), (66, 120));
+    // By chance 22 of 40. In the order in which the training draws them all 40 would be.
+    let drawn = of(&sample(questions, Some(40), 1).unwrap());
+    assert!((16..=28).contains(&drawn), "{drawn} of 40");
+}
+
 #[test]
 fn kinds_are_taken_by_name() {
     let questions = deep();

@@ -3,7 +3,7 @@
 use spechop_types::K;
 
 use crate::score::exact_match;
-use crate::stats::{mcnemar, mean, ratio, sign_flip};
+use crate::stats::{mcnemar, mean, mean_share, ratio, sign_flip};
 use crate::{Row, Variant};
 
 use super::groups::{Case, Compared, Group, Pair, View, common, name, rel_lat};
@@ -96,7 +96,7 @@ fn row(
     };
     let agreement = |cases: &mut dyn Iterator<Item = &Case<'_>>| {
         let same = cases.map(|case| flag(same_answer(case)));
-        Cell::interval(mean(&same.collect::<Vec<_>>()), 3).over(of, expected)
+        Cell::interval(mean_share(&same.collect::<Vec<_>>()), 3).over(of, expected)
     };
     let em: Vec<f64> = both.iter().map(|(_, our)| flag(*our)).collect();
     Some(vec![
@@ -111,7 +111,7 @@ fn row(
         Cell::p(sign_flip(&gaps)),
         calls(&ours),
         calls(&theirs),
-        Cell::interval(mean(&em), 3).over(of, expected),
+        Cell::interval(mean_share(&em), 3).over(of, expected),
         match of {
             0 => Cell::none(),
             _ => Cell::difference(gain / of as f64, mcnemar(both), 3),

@@ -75,17 +75,17 @@ impl Estimates {
 
     /// Share of hops that a guess was compared for.
     pub(super) fn compared(&self) -> Option<Interval> {
-        self.interval(|sums| sums[COMPARED] / sums[HOPS])
+        self.share(COMPARED, HOPS)
     }
 
     /// Share of the compared guesses that were accepted.
     pub(super) fn p(&self) -> Option<Interval> {
-        self.interval(|sums| sums[ACCEPTED] / sums[COMPARED])
+        self.share(ACCEPTED, COMPARED)
     }
 
     /// Share of all hops whose guess was accepted: what the bound needs.
     pub(super) fn p_effective(&self) -> Option<Interval> {
-        self.interval(|sums| sums[ACCEPTED] / sums[HOPS])
+        self.share(ACCEPTED, HOPS)
     }
 
     pub(super) fn alpha(&self) -> Option<Interval> {
@@ -151,6 +151,11 @@ impl Estimates {
             sums.iter_mut().zip(question).for_each(|(sum, x)| *sum += x);
         }
         sums
+    }
+
+    fn share(&self, part: usize, whole: usize) -> Option<Interval> {
+        let of = |sums: &Sums| [sums[part], sums[whole]];
+        stats::share(&self.questions.iter().map(of).collect::<Vec<_>>())
     }
 
     fn interval(&self, statistic: impl Fn(Sums) -> f64) -> Option<Interval> {

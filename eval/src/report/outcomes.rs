@@ -4,7 +4,7 @@
 use spechop_theory::{PUBLISHED_OUTCOMES, PublishedOutcome};
 
 use crate::score::{exact_match, f1};
-use crate::stats::mean;
+use crate::stats::{mean, mean_share};
 use crate::{Question, Row, Variant};
 
 use super::groups::{Case, Group, common};
@@ -29,18 +29,19 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             let (full_cases, cases) = common(&known(&full.cases), &known(&widest.cases));
             let expected = view.run.info.questions;
             let row = |way: &str, variant: &str, of: &[(&Question, &Row)]| {
-                let mean_of = |value: &dyn Fn(&Question, &Row) -> f64, digits| {
-                    let values: Vec<f64> = of.iter().map(|(q, row)| value(q, row)).collect();
-                    Cell::interval(mean(&values), digits)
+                let share_of = |value: fn(&str, &[String]) -> f64| {
+                    let scores = of.iter().map(|(q, row)| value(&row.answer, &q.answers));
+                    Cell::interval(mean_share(&scores.collect::<Vec<_>>()), 3)
                 };
+                let seconds: Vec<f64> = of.iter().map(|(_, row)| row.latency_ms / 1e3).collect();
                 vec![
                     Cell::text(&view.label),
                     Cell::text(way),
                     Cell::text(variant),
                     Cell::share_of(of.len(), expected),
-                    mean_of(&|q, row| flag(exact_match(&row.answer, &q.answers)), 3),
-                    mean_of(&|q, row| f1(&row.answer, &q.answers), 3),
-                    mean_of(&|_, row| row.latency_ms / 1e3, 2),
+                    share_of(|answer, right| flag(exact_match(answer, right))),
+                    share_of(f1),
+                    Cell::interval(mean(&seconds), 2),
                 ]
             };
             let standard = pairs(&cases, |case| case.base);

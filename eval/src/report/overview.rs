@@ -4,7 +4,7 @@ use spechop_types::K;
 
 use crate::Variant;
 use crate::score::exact_match;
-use crate::stats::mean;
+use crate::stats::{mean, mean_share};
 
 use super::cost::targets;
 use super::estimate::Estimates;
@@ -44,9 +44,9 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
         || alone().map(Pair::beside_itself).collect(),
         |usual| usual.cases.clone(),
     );
-    let mean_of = |of: &dyn Fn(&Case<'_>) -> f64, digits| {
-        Cell::interval(mean(&cases.iter().map(of).collect::<Vec<_>>()), digits)
-    };
+    let each = |of: &dyn Fn(&Case<'_>) -> f64| cases.iter().map(of).collect::<Vec<_>>();
+    let share = |of: &dyn Fn(&Case<'_>) -> f64| Cell::interval(mean_share(&each(of)), 3);
+    let seconds = |of: &dyn Fn(&Case<'_>) -> f64| Cell::interval(mean(&each(of)), 2);
     let right = |answer: &str, case: &Case<'_>| flag(exact_match(answer, &case.question.answers));
     let text = |name: Option<String>| name.map_or_else(Cell::none, Cell::text);
     let unless_alone = |cell: Cell| usual.map_or_else(Cell::none, |_| cell);
@@ -65,11 +65,11 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
         text(any.map(Compared::name)),
         Cell::interval(any.and_then(Compared::rel_lat), 3),
         any.map_or_else(Cell::none, |any| Cell::share_of(any.cases.len(), expected)),
-        mean_of(&|case| right(&case.base.answer, case), 3),
-        unless_alone(mean_of(&|case| right(&case.row.answer, case), 3)),
-        unless_alone(mean_of(&|case| flag(same_answer(case)), 3)),
-        mean_of(&|case| case.base.latency_ms / 1e3, 2),
-        unless_alone(mean_of(&|case| case.row.latency_ms / 1e3, 2)),
+        share(&|case| right(&case.base.answer, case)),
+        unless_alone(share(&|case| right(&case.row.answer, case))),
+        unless_alone(share(&|case| flag(same_answer(case)))),
+        seconds(&|case| case.base.latency_ms / 1e3),
+        unless_alone(seconds(&|case| case.row.latency_ms / 1e3)),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Whether the answers are as good, and whether they are the same.
 
 use crate::score::{exact_match, f1, recall};
-use crate::stats::{mcnemar, mean, sign_flip};
+use crate::stats::{mcnemar, mean, mean_share, sign_flip};
 use crate::{Question, Row, Variant};
 use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
@@ -104,7 +104,7 @@ fn compared_row(view: &View<'_>, compared: &Compared<'_>) -> Vec<Cell> {
     ));
     for same in [same_questions, same_answers, same_answer] {
         let same: Vec<f64> = cases.iter().map(|case| flag(same(case))).collect();
-        row.push(Cell::interval(mean(&same), 3));
+        row.push(Cell::interval(mean_share(&same), 3));
     }
     row
 }
@@ -177,13 +177,15 @@ fn score(question: &Question, row: &Row) -> Scores {
 }
 
 fn means(scores: &[Scores]) -> [Cell; 4] {
-    let of = |value: fn(&Scores) -> Option<f64>| {
-        mean(&scores.iter().filter_map(value).collect::<Vec<_>>())
+    let share = |value: fn(&Scores) -> Option<f64>| {
+        let values: Vec<f64> = scores.iter().filter_map(value).collect();
+        Cell::interval(mean_share(&values), 3)
     };
+    let hops: Vec<f64> = scores.iter().map(|s| s.hops).collect();
     [
-        Cell::interval(of(|s| Some(flag(s.right))), 3),
-        Cell::interval(of(|s| Some(s.f1)), 3),
-        Cell::interval(of(|s| s.recall), 3),
-        Cell::interval(of(|s| Some(s.hops)), 2),
+        share(|s| Some(flag(s.right))),
+        share(|s| Some(s.f1)),
+        share(|s| s.recall),
+        Cell::interval(mean(&hops), 2),
     ]
 }

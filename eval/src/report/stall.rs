@@ -1,7 +1,7 @@
 //! How long questions waited for their look-ups, and how much of the look-ups' time passed beside other work: the
 //! stall and overlap times of PASTE (arXiv 2603.18897). And which guess was the right one.
 
-use crate::stats::{mean, of_sums, ratio};
+use crate::stats::{mean, of_sums, ratio, share};
 use crate::{Row, RowHop, Variant};
 
 use super::groups::{Case, Group, Pair, name};
@@ -94,7 +94,7 @@ pub(super) fn hits(group: &Group<'_>) -> Table {
                     let hits = case.row.hops.iter().filter(is_hit).count();
                     [hits as f64, case.row.hops.len() as f64]
                 };
-                ratio(&compared.cases.iter().map(of).collect::<Vec<_>>())
+                share(&compared.cases.iter().map(of).collect::<Vec<_>>())
             };
             let guessed = cases.any(|case| case.row.hops.iter().any(|hop| hop.guess.is_some()));
             if !guessed {

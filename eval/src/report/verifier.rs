@@ -2,7 +2,7 @@
 
 use crate::HopKind;
 use crate::decisions::is_right;
-use crate::stats::ratio;
+use crate::stats;
 
 use super::groups::{Case, Group};
 use super::table::{Cell, Table};
@@ -28,7 +28,7 @@ pub(super) fn table(group: &Group<'_>) -> Table {
             let counts: Vec<Counts> = compared.cases.iter().map(count).collect();
             let share = |above: fn(&Counts) -> f64, below: fn(&Counts) -> f64| {
                 let pairs: Vec<_> = counts.iter().map(|c| [above(c), below(c)]).collect();
-                Cell::interval(ratio(&pairs), 3)
+                Cell::interval(stats::share(&pairs), 3)
             };
             let sum =
                 |of: fn(&Counts) -> f64| Cell::count(counts.iter().map(of).sum::<f64>() as usize);

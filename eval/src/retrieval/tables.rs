@@ -13,8 +13,9 @@ const WHOLE: &str = "The retriever is asked the multi-hop question itself (Hippo
     the share of a question's gold pages among the first k passages, in per cent.";
 const PER_HOP: &str = "The retriever is asked each hop in good words, with the gold answers of earlier hops \
     filled in. recall@k is the share of hops whose gold page is among the first k passages, in per cent.";
-const INTERVALS: &str = "In brackets: 95 % bootstrap intervals over questions. The last column compares \
-    recall@5 with that of the index as it is, question by question (sign flips).";
+const INTERVALS: &str = "In brackets: 95 % bootstrap intervals over questions, and Wilson's if all or \
+    nothing is found. The last column compares recall@5 with that of the index as it is, question by \
+    question (sign flips).";
 
 /// The tables of what was found: for each corpus the whole question, then the hops, if they were asked.
 pub fn tables(look_ups: &[LookUps], rows: &[Found]) -> Vec<Table> {
@@ -143,10 +144,10 @@ impl<'a> Recall<'a> {
     fn share(&self, at: usize, kind: Option<&str>) -> Option<Interval> {
         let own = self.by_question.values();
         let own = own.filter(|own| kind.is_none_or(|kind| own.kind == kind));
-        let addends: Vec<_> = own
-            .map(|own| [100.0 * own.sums[at], own.look_ups])
-            .collect();
-        stats::ratio(&addends)
+        let addends: Vec<_> = own.map(|own| [own.sums[at], own.look_ups]).collect();
+        let Interval { value, low, high } = stats::share(&addends)?;
+        let [value, low, high] = [value, low, high].map(|share| 100.0 * share);
+        Some(Interval { value, low, high })
     }
 
     fn look_ups(&self, kind: &str) -> f64 {
