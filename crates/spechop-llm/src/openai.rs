@@ -410,8 +410,11 @@ impl OpenAiModel {
     }
 
     fn parse(&self, data: &[u8]) -> Result<Chunk, FailedAttempt> {
-        let chunk: Chunk = serde_json::from_slice(data)
-            .map_err(|error| self.malformed(format!("an event that does not parse: {error}")))?;
+        let chunk: Chunk = serde_json::from_slice(data).map_err(|error| {
+            // It quotes what stands in a wrong place, however long.
+            let why = self.reason(error.to_string().as_bytes());
+            self.malformed(format!("an event that does not parse: {why}"))
+        })?;
         match &chunk.error {
             None => Ok(chunk),
             Some(error) => {

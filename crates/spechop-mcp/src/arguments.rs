@@ -4,6 +4,9 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
+use crate::failure::{Names, quoted};
+use crate::options::Server;
+
 const QUESTION: &str = "{question}";
 const LIMIT: &str = "{limit}";
 
@@ -53,19 +56,25 @@ impl Arguments {
         self.0.iter().map(filled).collect()
     }
 
-    /// What is wrong with these arguments for a tool whose input has this JSON schema, if anything is.
+    /// What is wrong with these arguments for a tool of `server` whose input has this JSON schema, if anything is.
     /// Only names are compared; the tool itself checks the rest.
-    pub fn misfit(&self, schema: &Map<String, Value>) -> Option<String> {
+    pub fn misfit(&self, schema: &Map<String, Value>, server: &Server) -> Option<String> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let known: Vec<&str> = properties.map_or_else(Vec::new, |properties| {
             properties.keys().map(String::as_str).collect()
         });
+        let listed = || {
+            let mut names = Names::default();
+            names.add(known.iter().copied(), server);
+            names
+        };
         let required = schema.get("required").and_then(Value::as_array);
         let mut required = required.into_iter().flatten().filter_map(Value::as_str);
         if let Some(missing) = required.find(|name| !self.0.contains_key(*name)) {
             return Some(format!(
-                "it needs the argument {missing:?}; its arguments are: {}",
-                known.join(", ")
+                "it needs the argument {:?}; its arguments are: {}",
+                quoted(missing, server),
+                listed()
             ));
         }
         let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
@@ -76,7 +85,7 @@ impl Arguments {
         let (name, _) = unknown.filter(|_| properties.is_some())?;
         Some(format!(
             "it has no argument {name:?}; its arguments are: {}",
-            known.join(", ")
+            listed()
         ))
     }
 }
@@ -114,8 +123,13 @@ fn fill(value: &Value, question: &str, limit: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use spechop_web::HttpEndpoint;
 
     use super::*;
+
+    fn server() -> Server {
+        Server::Http(HttpEndpoint::new("notes", "http://127.0.0.1:1/mcp"))
+    }
 
     fn filled(template: &str, question: &str) -> Value {
         let arguments: Arguments = template.parse().unwrap();
@@ -161,7 +175,7 @@ mod tests {
     fn arguments_are_compared_with_the_schema() {
         let arguments: Arguments = r#"{"query": "{question}", "n": "{limit}"}"#.parse().unwrap();
         let check = |schema: Value, expected: Option<&str>| {
-            let misfit = arguments.misfit(schema.as_object().unwrap());
+            let misfit = arguments.misfit(schema.as_object().unwrap(), &server());
             assert_eq!(misfit.as_deref(), expected, "{schema}");
         };
         check(json!({}), None);
@@ -179,5 +193,23 @@ mod tests {
             json!({ "properties": { "query": {}, "wiki": {} }, "required": ["query", "wiki"] }),
             Some("it needs the argument \"wiki\"; its arguments are: query, wiki"),
         );
+        check(
+            json!({ "required": ["wiki"] }),
+            Some("it needs the argument \"wiki\"; its arguments are: none"),
+        );
+    }
+
+    #[test]
+    fn long_names_and_many_are_not_repeated_whole() {
+        let arguments = Arguments::default();
+        let long = |n: usize| format!("{n}-{}", "x".repeat(10_000));
+        let properties: Map<_, _> = (0..100).map(|n| (long(n), json!({}))).collect();
+        for required in [json!([]), json!([long(7)])] {
+            let schema = json!({ "properties": properties, "required": required });
+            let schema = schema.as_object().unwrap();
+            let misfit = arguments.misfit(schema, &server()).unwrap();
+            assert!(misfit.len() < 10_000, "{}", misfit.len());
+            assert!(misfit.ends_with("x…, …"), "{misfit}");
+        }
     }
 }

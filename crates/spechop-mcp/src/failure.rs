@@ -1,6 +1,7 @@
 //! What the failures of a call mean for whoever wants to call again.
 
 use std::error::Error;
+use std::fmt;
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ErrorCode};
@@ -16,6 +17,8 @@ use crate::process::Fate;
 
 /// Stands for a message that is longer than it may be. No server has this code.
 pub(crate) const TOO_LONG: ErrorCode = ErrorCode(-32413);
+/// Names that a message lists.
+const NAMES_MAX: usize = 40;
 
 /// Names the tool in errors, which go to whoever asks.
 pub(crate) struct Blame<'a> {
@@ -85,7 +88,7 @@ impl Blame<'_> {
     }
 
     /// What the server says, short and on one line.
-    fn quoted(&self, said: &str) -> String {
+    pub(crate) fn quoted(&self, said: &str) -> String {
         quoted(said, self.server)
     }
 
@@ -150,6 +153,30 @@ pub(crate) fn chain(error: &(dyn Error + 'static), server: &Server) -> String {
     quoted(&with_causes(error), server)
 }
 
-fn quoted(said: &str, server: &Server) -> String {
+/// What the server says: short, on one line, and without its secrets.
+pub(crate) fn quoted(said: &str, server: &Server) -> String {
     reason(said.as_bytes(), server.secrets())
+}
+
+/// How a server calls its tools or their arguments, for a message: the first ones, each of them quoted.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    pub(crate) fn add<'a>(&mut self, names: impl IntoIterator<Item = &'a str>, server: &Server) {
+        // The last one only says that there are more.
+        let room = (NAMES_MAX + 1).saturating_sub(self.0.len());
+        let names = names.into_iter().take(room);
+        self.0.extend(names.map(|name| quoted(name, server)));
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_at_checked(NAMES_MAX) {
+            Some((listed, [_, ..])) => write!(f, "{}, …", listed.join(", ")),
+            _ if self.0.is_empty() => f.write_str("none"),
+            _ => f.write_str(&self.0.join(", ")),
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod process;
 mod result;
 mod retriever;
 mod streamable;
+mod tools;
 
 pub use arguments::{Arguments, InvalidArguments};
 pub use line::OpenError;

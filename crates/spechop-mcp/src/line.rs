@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, Tool};
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
     ServiceError,
@@ -20,14 +20,13 @@ use crate::failure::{WANTS_KEY, chain, http_error, wants_key};
 use crate::options::{McpOptions, Server};
 use crate::process::{Fate, Pipes};
 use crate::streamable::transport;
+use crate::tools;
 
 /// The pause before the second attempt in a row; each further one is twice as long, up to the most.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A connection that lasted so long was a good one: the next attempt is a first one.
 const STEADY: Duration = Duration::from_secs(10);
-/// Names of tools that an error lists.
-const NAMES_MAX: usize = 40;
 
 /// Why a tool cannot be called.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +93,21 @@ pub enum OpenError {
         /// The names of its tools.
         there: String,
     },
+    /// Its list of tools is longer than may be, or has no end.
+    #[error(
+        "`{server}` lists more tools than are read: {tool:?} is not among the {tools} on the first \
+         {pages} pages"
+    )]
+    LongList {
+        /// Which server.
+        server: String,
+        /// The tool that was wanted.
+        tool: String,
+        /// How many pages of the list were read.
+        pages: usize,
+        /// How many tools are on them.
+        tools: usize,
+    },
     /// The tool takes other arguments.
     #[error("the arguments do not fit the tool {tool:?} of `{server}`: {misfit}")]
     Arguments {
@@ -115,6 +129,7 @@ impl OpenError {
             Self::Start { .. }
             | Self::Endpoint(_)
             | Self::NoTool { .. }
+            | Self::LongList { .. }
             | Self::Arguments { .. } => false,
         }
     }
@@ -124,7 +139,10 @@ impl OpenError {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Handshake { needs_key, .. } => *needs_key,
-            Self::Endpoint(_) | Self::NoTool { .. } | Self::Arguments { .. } => true,
+            Self::Endpoint(_)
+            | Self::NoTool { .. }
+            | Self::LongList { .. }
+            | Self::Arguments { .. } => true,
             Self::Start { .. } | Self::Lost { .. } | Self::Late { .. } => false,
         }
     }
@@ -314,8 +332,8 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
         }
     };
     let (running, fate) = timeout(options.start, work).await.map_err(late)??;
-    let listed = timeout(options.start, running.list_all_tools());
-    let tools = listed.await.map_err(late)?.map_err(|error| {
+    let found = timeout(options.start, tools::find(options, running.peer()));
+    let found = found.await.map_err(late)?.map_err(|error| {
         let needs_key = match &error {
             ServiceError::TransportSend(error) => http_error(error).is_some_and(wants_key),
             _ => false,
@@ -339,7 +357,7 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
             may_pass,
         }
     })?;
-    let tool = wanted(options, &tools)?;
+    let tool = found?;
     let hints = tool.annotations.as_ref();
     let session = Session {
         peer: running.peer().clone(),
@@ -348,35 +366,6 @@ async fn open(options: &McpOptions) -> Result<(Running, Session), OpenError> {
         idempotent: hints.and_then(|hints| hints.idempotent_hint) == Some(true),
     };
     Ok((running, session))
-}
-
-/// The tool, if it is there and takes the arguments.
-fn wanted<'a>(options: &McpOptions, tools: &'a [Tool]) -> Result<&'a Tool, OpenError> {
-    let (server, name) = (options.server.to_string(), options.tool.clone());
-    let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
-        let names: Vec<_> = tools
-            .iter()
-            .map(|tool| &*tool.name)
-            .take(NAMES_MAX)
-            .collect();
-        let there = match names[..] {
-            [] => "none".to_owned(),
-            _ => names.join(", "),
-        };
-        return Err(OpenError::NoTool {
-            server,
-            tool: name,
-            there,
-        });
-    };
-    match options.arguments.misfit(&tool.input_schema) {
-        None => Ok(tool),
-        Some(misfit) => Err(OpenError::Arguments {
-            server,
-            tool: name,
-            misfit,
-        }),
-    }
 }
 
 /// Why a connection was not opened.

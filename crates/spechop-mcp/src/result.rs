@@ -11,10 +11,18 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 use spechop_lexical::Bm25;
 use spechop_text::{passages, plain};
-use spechop_types::Passage;
+use spechop_types::{Passage, cut_at_word};
 
 /// A text of more words is cut into passages.
 const WORDS_MAX: usize = 2 * passages::WORDS_MAX;
+/// Passages that are made of one result; the rest is not looked at. Ordinary text of 4 MiB makes
+/// fewer.
+const PASSAGES_MAX: usize = 10_000;
+/// Each passage of an item has its title, its id and its URL, so that long ones would take the
+/// memory. A corpus has the same limits (`index/src/corpus.rs`).
+const TITLE_CHARS_MAX: usize = 300;
+const ID_BYTES_MAX: usize = 4096;
+const URL_BYTES_MAX: usize = 4096;
 /// Where the list of items usually is, in this order.
 const LISTS: [&str; 10] = [
     "results",
@@ -110,7 +118,7 @@ struct Item {
 impl Shape {
     /// At most `limit` passages, no id twice, in the order of the tool. If long texts had to be cut
     /// and there are more pieces than that, the ones that share most rare words with `query` come
-    /// first.
+    /// first. Megabytes of text take too long for a thread of the runtime.
     ///
     /// # Errors
     ///
@@ -122,9 +130,16 @@ impl Shape {
         limit: usize,
     ) -> Result<Vec<Passage>, String> {
         let items = self.items_of(result)?;
-        let pieces: Vec<_> = items.iter().map(cut).collect();
-        let was_cut = pieces.iter().any(|pieces| pieces.len() > 1);
-        let mut found = Passage::distinct(pieces.into_iter().flatten());
+        let (mut pieces, mut was_cut) = (Vec::new(), false);
+        for item in &items {
+            if pieces.len() >= PASSAGES_MAX {
+                break;
+            }
+            let of_item = cut(item, PASSAGES_MAX - pieces.len());
+            was_cut |= of_item.len() > 1;
+            pieces.extend(of_item);
+        }
+        let mut found = Passage::distinct(pieces);
         if was_cut && found.len() > limit {
             found = nearest(found, query);
         }
@@ -256,34 +271,42 @@ fn texts(result: &CallToolResult) -> Vec<Item> {
     items.filter(|item| !item.text.trim().is_empty()).collect()
 }
 
-/// The item as a passage, or as several if it is long.
-fn cut(item: &Item) -> Vec<Passage> {
-    let passage = |title: &str, text: &str, id: Arc<str>| Passage {
+/// The item as a passage, or as several if it is long, but no more than `most`. They share their
+/// title and their URL.
+fn cut(item: &Item, most: usize) -> Vec<Passage> {
+    let url = item.url.as_deref().filter(|url| url.len() <= URL_BYTES_MAX);
+    let id = item.id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX);
+    let name = id.or(url);
+    let url: Option<Arc<str>> = url.map(Arc::from);
+    let short = |title: &str| -> Arc<str> { cut_at_word(title, TITLE_CHARS_MAX).into() };
+    let passage = |title: &Arc<str>, text: &str, id: Arc<str>| Passage {
         id,
-        title: title.into(),
+        title: Arc::clone(title),
         text: text.into(),
-        url: item.url.as_deref().map(Arc::from),
+        url: url.clone(),
         score: 0.0,
     };
-    let name = item.id.as_deref().or(item.url.as_deref());
     let text = item.text.trim();
     if passages::weight(text) <= WORDS_MAX {
-        let id = name.map_or_else(|| Passage::id_of_text(&item.title, text), Arc::from);
-        return vec![passage(&item.title, text, id)];
+        let title = short(&item.title);
+        let id = name.map_or_else(|| Passage::id_of_text(&title, text), Arc::from);
+        return vec![passage(&title, text, id)];
     }
     let document = plain::parse(text);
     let title = match &document.title {
         Some(title) if item.title.is_empty() => title,
         _ => &item.title,
     };
-    let pieces = passages::cut(&document.blocks).into_iter().enumerate();
+    let title = short(title);
+    let pieces = passages::cut(&document.blocks).into_iter().take(most);
     pieces
+        .enumerate()
         .map(|(at, text)| {
             let id = match name {
                 Some(name) => format!("{name}#{}", at + 1).into(),
-                None => Passage::id_of_text(title, &text),
+                None => Passage::id_of_text(&title, &text),
             };
-            passage(title, &text, id)
+            passage(&title, &text, id)
         })
         .collect()
 }

@@ -174,6 +174,54 @@ fn a_long_text_is_cut_and_its_best_pieces_come_first() {
     );
 }
 
+/// Each piece would repeat them otherwise, and a reply below its limit could fill the memory.
+#[test]
+fn pieces_share_a_short_title_and_no_long_address() {
+    let (title, text) = ("The Seine ".repeat(10_000), "a ".repeat(100_000));
+    let long = |begin: &str| format!("{begin}{}", "x".repeat(5_000));
+    let passages = |id: &str, url: &str| {
+        let item = json!({ "id": id, "title": title, "text": text, "url": url });
+        let result = structured(json!({ "results": [item] }));
+        Shape::default()
+            .passages(&result, "rivers of France", 5_000)
+            .unwrap()
+    };
+    let found = passages("seine", "https://h/");
+    assert!(found.len() > 900, "{}", found.len());
+    let first = &found[0];
+    assert!((200..=300).contains(&first.title.chars().count()));
+    assert!(title.starts_with(&*first.title));
+    for (at, passage) in found.iter().enumerate() {
+        assert!(Arc::ptr_eq(&passage.title, &first.title));
+        assert_eq!(*passage.id, format!("seine#{}", at + 1));
+        let urls = passage.url.as_ref().zip(first.url.as_ref());
+        assert!(urls.is_some_and(|(one, other)| Arc::ptr_eq(one, other)));
+    }
+    let found = passages(&long("seine"), "https://h/");
+    assert_eq!(&*found[0].id, "https://h/#1");
+    // All the words are the same, and so is what names a piece by what it says.
+    let found = passages(&long("seine"), &long("https://h/"));
+    assert!(found.iter().all(|p| p.url.is_none()));
+    assert!(found.iter().all(|p| p.id.starts_with("text-")));
+    // A short text is not cut, and its title is.
+    let item = json!({ "title": title, "text": "A river.", "url": long("https://h/") });
+    let found = auto(&structured(item));
+    assert!(found[0].len() < 400, "{found:?}");
+}
+
+#[test]
+fn a_result_makes_no_more_passages_than_are_looked_at() {
+    let items = (0..PASSAGES_MAX + 1).map(|n| json!({ "id": n, "text": "A river." }));
+    let result = structured(json!({ "results": items.collect::<Vec<_>>() }));
+    let found = lines(&Shape::default(), &result, usize::MAX).unwrap();
+    assert_eq!(found.len(), PASSAGES_MAX);
+    let item = Item {
+        text: "A sentence of five words. ".repeat(200),
+        ..Item::default()
+    };
+    assert_eq!([cut(&item, 3).len(), cut(&item, 100).len()], [3, 10]);
+}
+
 #[test]
 fn a_long_text_without_blanks_is_cut_too() {
     let filler = "面包是每天清晨用面粉和清水在热炉子里慢慢烤成的食物。".repeat(200);

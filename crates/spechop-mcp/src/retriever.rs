@@ -5,6 +5,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestParamsMeta};
 use spechop_ports::retry::{Again, FailedAttempt, retry};
 use spechop_ports::{Call, PortError, Retriever};
 use spechop_types::{Activity, Passage, with_causes};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::failure::Blame;
@@ -109,8 +110,14 @@ impl McpRetriever {
             },
             _ => failure,
         })?;
-        let passages = self.options.shape.passages(&result, query, limit);
-        passages.map_err(|detail| blame.malformed(&detail))
+        let (shape, words) = (self.options.shape.clone(), query.to_owned());
+        let made = spawn_blocking(move || shape.passages(&result, &words, limit));
+        let made = made.await.map_err(|_| {
+            let lost = "its result could not be made into passages";
+            blame.unavailable(lost.to_owned(), Again::Never)
+        })?;
+        // The detail may name fields of the result.
+        made.map_err(|detail| blame.malformed(&blame.quoted(&detail)))
     }
 }
 

@@ -54,8 +54,17 @@ fn usual(message: &Value) -> Response {
         _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
         _ => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
     };
+    answered(message, &result)
+}
+
+fn answered(message: &Value, result: &Value) -> Response {
     let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
     (JSON, answer.to_string()).into_response()
+}
+
+/// A tool that takes this argument.
+fn tool(name: &str, argument: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object", "properties": {argument: {}}}})
 }
 
 /// What a look-up fails with, and its cause.
@@ -129,6 +138,67 @@ async fn a_key_that_is_refused_is_said_at_the_start() {
         let options = options("tools/list", move || status.into_response()).await;
         let said = McpRetriever::open(options).await.unwrap_err().to_string();
         assert!(said.contains("target.mcp.api_key_env"), "{status}: {said}");
+    }
+}
+
+/// A server that names a next page behind each one, and what it was asked for.
+async fn endless(
+    on_a_page: impl Fn(usize) -> Vec<Value> + Clone + Send + Sync + 'static,
+) -> (McpOptions, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let answer = move |message: &Value| match message["method"] == "tools/list" {
+        true => {
+            let tools = on_a_page(count.fetch_add(1, SeqCst));
+            // A page that may be kept is asked for again all the same.
+            let page = json!({"tools": tools, "nextCursor": "more", "ttlMs": 60_000});
+            answered(message, &page)
+        }
+        false => usual(message),
+    };
+    (impatient(served(answer).await), asked)
+}
+
+#[tokio::test]
+async fn a_list_of_tools_without_an_end_is_given_up() {
+    for (tools, pages) in [(1, 100), (6_000, 2)] {
+        let endless = endless(move |_| {
+            let tools = (0..tools).map(|n| tool(&format!("find-{n}"), "query"));
+            tools.collect()
+        });
+        let (options, asked) = endless.await;
+        let error = McpRetriever::open(options).await.unwrap_err();
+        assert!(matches!(error, OpenError::LongList { .. }), "{error}");
+        assert!(!error.may_pass());
+        let said = error.to_string();
+        assert!(said.ends_with(&format!("first {pages} pages")), "{said}");
+        assert_eq!(asked.load(SeqCst), pages, "{said}");
+    }
+    // It is read as far as the tool.
+    let endless = endless(|page| vec![tool(["find", "search"][page], "query")]);
+    let (options, asked) = endless.await;
+    let tool = McpRetriever::open(options).await.unwrap();
+    assert_eq!(asked.load(SeqCst), 2);
+    let found = tool.retrieve(&Call::authoritative(), "rivers", 5).await;
+    assert_eq!(found.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn long_names_of_tools_and_arguments_are_not_repeated_whole() {
+    let long = "x".repeat(100_000);
+    for (name, argument, expected) in [
+        (&*long, "query", "its tools are: xxx"),
+        ("search", &*long, "its arguments are: xxx"),
+    ] {
+        let page = json!({"tools": [tool(name, argument)]});
+        let answer = move |message: &Value| match message["method"] == "tools/list" {
+            true => answered(message, &page),
+            false => usual(message),
+        };
+        let options = impatient(served(answer).await);
+        let said = McpRetriever::open(options).await.unwrap_err().to_string();
+        assert!(said.contains(expected), "{said:.1000}");
+        assert!(said.len() < 1_000, "{}", said.len());
     }
 }
 

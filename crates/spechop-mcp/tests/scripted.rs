@@ -256,6 +256,14 @@ async fn what_is_no_result_is_said() {
     let error = ask(&garbage).await.unwrap_err();
     assert!(matches!(error, PortError::Malformed { .. }), "{error}");
 
+    // A field without a text has a name that is long, and begins with the key.
+    let odd = Script::new("odd").open().await;
+    let error = ask(&odd).await.unwrap_err();
+    assert!(matches!(error, PortError::Malformed { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("fields are: [key]-xxx"), "{told:.1000}");
+    assert!(told.len() < 1_000, "{}", told.len());
+
     let mut script = Script::new("huge");
     script.options.bytes_max = 50_000;
     let tool = script.open().await;

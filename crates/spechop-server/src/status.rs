@@ -2,6 +2,7 @@
 //! the exporter of spans, which is a client (`tests/one_door.rs` reads the sources and checks it).
 
 mod http;
+mod words;
 
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use spechop_agent::AgentError;
 use spechop_ports::{PortError, reason};
-use spechop_types::{Stage, Tenant, with_causes};
+use spechop_types::{Stage, Tenant};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 pub(crate) use self::http::{ErrorForm, HttpError};
+use self::words::{brief, sentence, short, told};
 use crate::accounts::Shortage;
 use crate::caller::named;
 use crate::finder::FindError;
@@ -272,7 +274,7 @@ impl From<TransportError> for Status {
             TransportError::Broken(_) => Code::Cancelled,
             TransportError::Access(error) => return error.into(),
         };
-        Self::new(code, error.to_string())
+        Self::new(code, brief(error.to_string()))
     }
 }
 
@@ -295,7 +297,7 @@ impl From<AccessError> for Status {
         if let Some(again_in) = error.again_in() {
             details.set_retry_info(Some(again_in));
         }
-        Self::with_error_details(code, error.to_string(), details)
+        Self::with_error_details(code, brief(error.to_string()), details)
     }
 }
 
@@ -348,7 +350,7 @@ impl From<AskError> for Status {
 impl From<&AskError> for Status {
     fn from(error: &AskError) -> Self {
         let code = code(error);
-        let message = with_causes(error);
+        let message = told(error);
         match error {
             AskError::Invalid(violations) => {
                 let details = ErrorDetails::with_bad_request(violations.clone());
@@ -390,22 +392,22 @@ impl From<&FindError> for Status {
             FindError::Ask(error) => error.into(),
             FindError::Busy { .. } | FindError::TenantBusy { .. } => Self::with_error_details(
                 Code::ResourceExhausted,
-                with_causes(error),
+                told(error),
                 ErrorDetails::with_retry_info(Some(Duration::from_secs(1))),
             ),
             FindError::Short { again_in, .. } => Self::with_error_details(
                 Code::ResourceExhausted,
-                with_causes(error),
+                told(error),
                 ErrorDetails::with_retry_info(Some(*again_in)),
             ),
-            FindError::Late { .. } => Self::deadline_exceeded(with_causes(error)),
+            FindError::Late { .. } => Self::deadline_exceeded(told(error)),
         }
     }
 }
 
 impl From<AdminError> for Status {
     fn from(error: AdminError) -> Self {
-        let message = with_causes(&error);
+        let message = told(&error);
         match error {
             AdminError::Invalid(violations) => Self::with_error_details(
                 Code::InvalidArgument,
@@ -453,33 +455,6 @@ fn code(error: &AskError) -> Code {
             }
         }
     }
-}
-
-/// Why a tenant's question is not begun.
-fn short(tenant: &Tenant, shortage: &Shortage) -> String {
-    let tenant = named(tenant);
-    match shortage {
-        Shortage::UsedUp { what, again_in } => format!(
-            "the budget of {tenant} is used up ({what}); a new period begins in {} s",
-            again_in.as_secs() + 1
-        ),
-        Shortage::SetAside { what, .. } => format!(
-            "the rest of the budget of {tenant} ({what}) is set aside for its open questions; \
-             try again later"
-        ),
-        Shortage::Strangers { again_in } => format!(
-            "too many tenants have spent something lately to take on {tenant}; try again in {} s",
-            again_in.as_secs() + 1
-        ),
-    }
-}
-
-fn sentence(violations: &[FieldViolation]) -> String {
-    let parts: Vec<_> = violations
-        .iter()
-        .map(|wrong| format!("{}: {}", wrong.field, wrong.description))
-        .collect();
-    parts.join("; ")
 }
 
 #[cfg(test)]

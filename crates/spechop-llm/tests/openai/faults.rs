@@ -384,14 +384,21 @@ async fn too_long_a_prompt_is_known_by_the_words_of_its_server() {
 
 #[tokio::test]
 async fn garbage_is_malformed() {
-    for body in [
-        "data: {not json}\n\n",
-        "data: [1, 2]\n\n",
-        "data: {\"choices\": 3}\n\n",
+    // A text in the place of choices, which has the key in it.
+    let long = json!({"choices": format!("{KEY} {}", "x".repeat(200_000))});
+    for fault in [
+        stream("data: {not json}\n\n"),
+        stream("data: [1, 2]\n\n"),
+        stream("data: {\"choices\": 3}\n\n"),
+        stream(&event(&long)),
+        ResponseTemplate::new(200).set_body_json(&long),
     ] {
-        let server = server(stream(body), 1).await;
+        let server = server(fault, 1).await;
         let error = generated(&server).await.unwrap_err();
         assert!(matches!(error, PortError::Malformed { .. }), "{error:?}");
+        let told = error.to_string();
+        assert!(!told.contains(KEY), "{told:.1000}");
+        assert!(told.len() < 1_000, "{}", told.len());
     }
 }
 

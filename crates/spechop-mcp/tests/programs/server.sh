@@ -33,6 +33,7 @@ while read -r line; do
         dies-* | dies_once-1 | ends_later-1 | forgets-1 | writes_and_dies-*) echo "out of ink" >&2; exit 4 ;;
         hangs-*) ;;
         garbage-*) answer '{"weather":"fine"}' ;;
+        odd-*) answer '{"structuredContent":{"results":[{"'"$NOTES_KEY-$(head -c 200000 /dev/zero | tr '\0' x)"'":1}]}}' ;;
         huge-*) head -c 100000 /dev/zero | tr '\0' x ;;
         fails-*) answer '{"content":[{"type":"text","text":"the index is being built"}],"isError":true}' ;;
         repeats-*) answer '{"content":[{"type":"text","text":"no such key: '"$NOTES_KEY"'"}],"isError":true}' ;;

@@ -193,6 +193,28 @@ fn the_tenant_without_a_name_is_not_taken_for_one_that_is_called_default() {
     }
 }
 
+/// Whatever is quoted in them: clients of gRPC refuse longer trailers.
+#[test]
+fn messages_fit_into_trailers() {
+    for quoted in ["x", "字"].map(|one| one.repeat(100_000)) {
+        let error = || PortError::malformed("model at h:1", &*quoted);
+        let host = quoted.clone();
+        for status in [
+            Status::from(AskError::from(error())),
+            Status::from(&FindError::Ask(error().into())),
+            Status::from(TransportError::OtherHost { host }),
+        ] {
+            assert!(status.message().ends_with('…'), "{}", status.code());
+            let mut trailers = HeaderMap::new();
+            status.add_header(&mut trailers).unwrap();
+            let sizes = trailers.iter();
+            let sizes = sizes.map(|(name, value)| name.as_str().len() + value.len());
+            let bytes: usize = sizes.sum();
+            assert!(bytes < 16 << 10, "{bytes}");
+        }
+    }
+}
+
 #[test]
 fn operators_hear_why_and_which_field() {
     let offered = "hot, none".to_owned();
