@@ -123,7 +123,7 @@ pub enum SearchTrouble {
         /// Why.
         why: Refusal,
     },
-    /// It stands for several providers, and none of them answered.
+    /// It stands for several providers, or for parts of one search, and none of them answered.
     #[error("got no answer: {}", list(.0))]
     All(Vec<SearchFailure>),
 }

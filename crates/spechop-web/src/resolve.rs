@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use spechop_types::causes;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::address::{Forbidden, Gate};
 
 /// Look-ups of names at once. The system's resolver blocks a thread for each, and cannot be stopped.
 const LOOKUPS_MAX: usize = 64;
+/// Those of one client, which is one tenant's: names whose servers are silent must not hold up the pages of others.
+const CLIENT_LOOKUPS_MAX: usize = 16;
 
 /// Lets through what a [`Gate`] admits.
 pub(crate) struct Guarded {
@@ -60,23 +62,65 @@ impl Resolve for Only {
     }
 }
 
-/// The resolver of the operating system.
-pub(crate) struct System(Arc<Semaphore>);
+/// Who says what names stand for.
+pub(crate) enum Names {
+    /// The operating system.
+    System(System),
+    /// Somebody else, who has room for all.
+    Given(Arc<dyn Resolve>),
+}
+
+impl Names {
+    /// Whom one client asks.
+    pub(crate) fn for_client(&self) -> Arc<dyn Resolve> {
+        match self {
+            Self::System(system) => Arc::new(system.for_client()),
+            Self::Given(names) => Arc::clone(names),
+        }
+    }
+}
+
+/// The resolver of the operating system, as one client has it.
+#[derive(Clone)]
+pub(crate) struct System {
+    /// The room of all clients.
+    all: Arc<Semaphore>,
+    /// The room of this one.
+    own: Arc<Semaphore>,
+}
 
 impl Default for System {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LOOKUPS_MAX)))
+        Self {
+            all: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            own: Arc::new(Semaphore::new(CLIENT_LOOKUPS_MAX)),
+        }
+    }
+}
+
+impl System {
+    fn for_client(&self) -> Self {
+        Self {
+            all: Arc::clone(&self.all),
+            ..Self::default()
+        }
+    }
+
+    /// A place in both rooms. Whoever waits for the client's own keeps none from others.
+    async fn enter(self) -> Result<[OwnedSemaphorePermit; 2], AcquireError> {
+        let own = self.own.acquire_owned().await?;
+        Ok([own, self.all.acquire_owned().await?])
     }
 }
 
 impl Resolve for System {
     fn resolve(&self, name: Name) -> Resolving {
-        let room = Arc::clone(&self.0);
+        let system = self.clone();
         Box::pin(async move {
-            let place = room.acquire_owned().await?;
+            let places = system.enter().await?;
             let found = spawn_blocking(move || {
                 // Kept until the thread is free, even if nobody waits for it any more.
-                let _place = place;
+                let _places = places;
                 // The client sets the port.
                 (name.as_str(), 0).to_socket_addrs()
             });
@@ -93,6 +137,8 @@ pub(crate) fn forbidden(error: &(dyn std::error::Error + 'static)) -> Option<For
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+
+    use futures::FutureExt;
 
     use super::*;
 
@@ -121,5 +167,22 @@ mod tests {
             let found = only(known).resolve(asked.parse().unwrap()).await;
             assert_eq!(found.is_ok(), is_found, "{known:?} {asked}");
         }
+    }
+
+    #[test]
+    fn names_of_one_client_leave_room_for_those_of_others() {
+        let system = System::default();
+        let [a, b] = [(); 2].map(|()| system.for_client());
+        let enter = |system: &System| system.clone().enter().now_or_never();
+        // Of threads that are busy with names of a server that is silent.
+        let mut places: Vec<_> = (0..LOOKUPS_MAX).map_while(|_| enter(&a)).collect();
+        assert_eq!(places.len(), CLIENT_LOOKUPS_MAX);
+        assert!(enter(&b).is_some());
+        places.pop();
+        assert!(enter(&a).is_some());
+        // All of them together have no more than there is.
+        let others = [(); LOOKUPS_MAX].map(|()| system.for_client());
+        places.extend(others.iter().map_while(enter));
+        assert_eq!(places.len(), LOOKUPS_MAX);
     }
 }

@@ -7,9 +7,13 @@ use spechop_types::{Passage, canonical};
 
 use super::Page;
 
+/// A longer address is part of no passage: a page may have thousands, each of which has it in its id.
+const URL_BYTES_MAX: usize = 4096;
+
 /// The page in passages of about a hundred words, in order, without a score yet. No passage is of two
 /// sections: what stands under a heading is often about something else. So its title is that of the page
 /// and the heading. Their ids, `https://example.org/page#1` and so on, stay the same as long as the page does.
+/// An address that is very long, as after a redirect, is neither in them nor beside the text.
 pub fn chunks(page: &Page) -> Vec<Passage> {
     let sections = sections(page).into_iter();
     let titled = sections.flat_map(|section| {
@@ -20,11 +24,18 @@ pub fn chunks(page: &Page) -> Vec<Passage> {
         let texts = passages::cut(&section.blocks).into_iter();
         texts.map(move |text| (Arc::clone(&title), text))
     });
+    let url: Arc<str> = page.url.as_str().into();
+    let is_short = url.len() <= URL_BYTES_MAX;
+    let name = match is_short {
+        true => Arc::clone(&url),
+        false => Passage::id_of_text(&page.title, &url),
+    };
+    let url = is_short.then_some(url);
     let passage = |(n, (title, text)): (usize, (Arc<str>, String))| Passage {
-        id: format!("{}#{n}", page.url).into(),
+        id: format!("{name}#{n}").into(),
         title,
         text: text.into(),
-        url: Some(page.url.as_str().into()),
+        url: url.clone(),
         score: 0.0,
     };
     (1..).zip(titled).map(passage).collect()
@@ -124,6 +135,37 @@ mod tests {
             }),
             []
         );
+    }
+
+    #[test]
+    fn the_address_of_a_page_is_kept_once_unless_it_is_very_long() {
+        let read = |url_bytes: usize| -> Vec<Passage> {
+            let begin = "https://h/";
+            let url = format!("{begin}{}", "a".repeat(url_bytes - begin.len()));
+            let heading = |line| Heading { line, link: false };
+            chunks(&Page {
+                headings: [0, 2, 4].map(heading).into(),
+                ..Page::of_text(
+                    &url.parse().unwrap(),
+                    &"T".into(),
+                    &"甲\n乙\n丙\n丁\n戊\n己".into(),
+                )
+            })
+        };
+        let passages = read(URL_BYTES_MAX);
+        assert_eq!(passages.len(), 3);
+        let of_first = passages[0].url.as_ref().unwrap();
+        assert_eq!(of_first.len(), URL_BYTES_MAX);
+        for passage in &passages {
+            let url = passage.url.as_ref().unwrap();
+            assert!(Arc::ptr_eq(url, of_first) && passage.id.starts_with(&**url));
+        }
+        let passages = read(URL_BYTES_MAX + 1);
+        let ids: Vec<&str> = passages.iter().map(|passage| &*passage.id).collect();
+        assert!(ids.iter().all(|id| id.len() < 100), "{ids:?}");
+        let (base, _) = ids[0].split_once('#').unwrap();
+        assert_eq!(ids, [1, 2, 3].map(|n| format!("{base}#{n}")));
+        assert!(passages.iter().all(|passage| passage.url.is_none()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Gate;
 use crate::proxy::{Proxy, through};
-use crate::resolve::{Guarded, Only};
+use crate::resolve::{Guarded, Names, Only};
 
 /// Clients of all tenants and gates together.
 const CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -36,7 +36,7 @@ type Place = Arc<OnceCell<Client>>;
 
 /// What a client is built by.
 pub(super) struct Recipe {
-    pub(super) names: Arc<dyn Resolve>,
+    pub(super) names: Names,
     pub(super) agent: String,
     pub(super) proxy: Option<Proxy>,
 }
@@ -112,7 +112,7 @@ impl Recipe {
     /// Who says what names stand for. The only name asked for on the way through a proxy is the proxy's own,
     /// and that may be a neighbour's.
     fn names_behind(&self, gate: &Gate) -> Arc<dyn Resolve> {
-        let names = Arc::clone(&self.names);
+        let names = self.names.for_client();
         match &self.proxy {
             Some(proxy) => Arc::new(Only {
                 name: proxy.host().map(str::to_owned),

@@ -6,11 +6,9 @@
 //!
 //! Through a proxy, the address is checked as it is written, and no further: the proxy looks names up.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Response;
-use reqwest::dns::Resolve;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use spechop_ports::Call;
 use spechop_types::innermost;
@@ -23,7 +21,7 @@ use super::options::{PageOptions, PageSetupError};
 use super::robots::Robots;
 use super::{Page, PageFailure, Version, shown};
 use crate::address::{Gate, Policy};
-use crate::resolve::forbidden;
+use crate::resolve::{Names, forbidden};
 
 /// What a body may be packed with, by IANA's list. Some sites write something else there, such as the name of its
 /// characters: then it is not packed.
@@ -68,10 +66,7 @@ pub(super) struct Fetched {
 }
 
 impl Web {
-    pub(super) fn new(
-        options: &PageOptions,
-        names: Arc<dyn Resolve>,
-    ) -> Result<Self, PageSetupError> {
+    pub(super) fn new(options: &PageOptions, names: Names) -> Result<Self, PageSetupError> {
         let policy = options.policy();
         let recipe = Recipe {
             names,

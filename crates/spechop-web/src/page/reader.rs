@@ -15,7 +15,7 @@ use super::options::{PageOptions, PageSetupError};
 use super::pool::{Broken, Pool};
 use super::robots::Robots;
 use super::{Page, PageFailure, PageReader, Renewed, shown};
-use crate::resolve::System;
+use crate::resolve::{Names, System};
 
 /// The last part of a page's time is kept for its text: one in so many.
 const SHARE_OF_TEXT: u32 = 10;
@@ -39,7 +39,7 @@ pub struct HttpPageReader {
 impl HttpPageReader {
     /// A reader that asks the operating system for addresses. Connects to nothing yet.
     pub fn new(options: PageOptions) -> Result<Self, PageSetupError> {
-        Self::with_names(options, Arc::new(System::default()))
+        Self::asking(options, Names::System(System::default()))
     }
 
     /// A reader that asks `names` for addresses. They are checked all the same.
@@ -47,6 +47,10 @@ impl HttpPageReader {
         options: PageOptions,
         names: Arc<dyn Resolve>,
     ) -> Result<Self, PageSetupError> {
+        Self::asking(options, Names::Given(names))
+    }
+
+    fn asking(options: PageOptions, names: Names) -> Result<Self, PageSetupError> {
         options.check()?;
         let robots = Robots::new(options.token(), options.limit / SHARE_OF_ROBOTS);
         Ok(Self {

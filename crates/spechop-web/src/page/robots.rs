@@ -22,15 +22,15 @@ use super::{PageFailure, shown};
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// What stands behind is not read.
 const FILE_BYTES_MAX: usize = 500 << 10;
-/// Each `$` becomes a regular expression. Real files have a few dozen.
-const ENDS_MAX: usize = 256;
 /// Each line that is no comment may become a rule, which takes a hundred bytes at least. Real files have hundreds of
 /// them, and some thousands.
 const LINES_MAX: usize = 10_000;
 /// What a line with the name of a robot begins with, as its reader takes it.
 const AGENTS: [&[u8]; 3] = [b"user-agent", b"user agent", b"useragent"];
-/// What a rule begins with, as its reader takes it: `disallow` in several spellings.
-const RULES: [&[u8]; 2] = [b"allow", b"di"];
+/// Stands for the end of an address, in rules and behind the address itself. The reader of the file makes a regular
+/// expression of each rule with a `$`, and comparing that may take as long as the site likes; any other rule takes
+/// about as long as the address. Nothing that is evenly encoded holds this sign.
+const END: u8 = b'|';
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const RETRY: Duration = Duration::from_secs(10 * 60);
@@ -59,8 +59,8 @@ struct Wish {
 enum Rule {
     /// It has no file.
     Anything,
-    /// Its text, read anew for each address. Its rules would take many times as much to keep: a site may have made a
-    /// large regular expression of each. Evenly encoded it may be three times as long.
+    /// Its text, read anew for each address. Its rules would take several times as much to keep, and evenly encoded it
+    /// may be three times as long.
     File(Arc<[u8]>),
     /// It may have one, which cannot be had.
     Nothing(&'static str),
@@ -166,8 +166,11 @@ impl Robots {
         let (token, text, url) = (self.token.clone(), Arc::clone(text), url.clone());
         let compare = move || {
             let robot = Robot::new(&token, &with_even_values(&text)).ok()?;
-            let url = evenly_encoded(url.as_str().as_bytes());
-            Some(robot.allowed(&String::from_utf8_lossy(&url)))
+            let mut path = evenly_encoded(url[Position::BeforePath..].as_bytes());
+            // No file excludes itself.
+            let is_itself = path == b"/robots.txt";
+            path.push(END);
+            Some(is_itself || robot.allowed(&String::from_utf8_lossy(&path)))
         };
         spawn_blocking(compare).await.ok().flatten()
     }
@@ -190,15 +193,22 @@ fn without_versions(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The file with what stands behind the colon of each line [evenly encoded](evenly_encoded). What stands before it
-/// stays: it is no path.
+/// The file with what stands behind the key of each line [evenly encoded](evenly_encoded), and with [`END`] for each
+/// `$`. The key stays: it is no path.
 fn with_even_values(text: &[u8]) -> Vec<u8> {
     let mut even = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
-        let colon = line.iter().position(|byte| *byte == b':');
-        let (key, value) = line.split_at(colon.unwrap_or(line.len()));
+        // A reader takes lines without a colon, too: there the path begins with one of the other signs.
+        let begin = line
+            .iter()
+            .position(|byte| matches!(byte, b':' | b'/' | b'*'));
+        let (key, value) = line.split_at(begin.unwrap_or(line.len()));
         even.extend_from_slice(key);
         even.extend(evenly_encoded(value));
+    }
+    // Also in lines without a colon: their reader does not need one.
+    for byte in even.iter_mut().filter(|byte| **byte == b'$') {
+        *byte = END;
     }
     even
 }
@@ -228,6 +238,8 @@ fn evenly_encoded(text: &[u8]) -> Vec<u8> {
                     b'}' => b"%7D",
                     b'\'' => b"%27",
                     b'`' => b"%60",
+                    // Of a path it may be a part like any other.
+                    END => b"%7C",
                     _ => std::slice::from_ref(first),
                 };
                 even.extend_from_slice(encoded);
@@ -241,14 +253,10 @@ fn evenly_encoded(text: &[u8]) -> Vec<u8> {
 }
 
 fn names_robot(line: &[u8]) -> bool {
-    begins_with_any(line, &AGENTS)
-}
-
-fn begins_with_any(line: &[u8], keys: &[&[u8]]) -> bool {
     // Some editors put a mark in front of the file, which its reader passes over.
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let line = line.trim_ascii_start();
-    keys.iter().any(|key| {
+    AGENTS.iter().any(|key| {
         let begin = line.get(..key.len());
         begin.is_some_and(|begin| begin.eq_ignore_ascii_case(key))
     })
@@ -260,11 +268,7 @@ fn is_too_long(text: &[u8]) -> bool {
     let lines = text.split(|byte| matches!(byte, b'\n' | b'\r' | 0));
     let lines = lines.map(<[u8]>::trim_ascii_start);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    // A page that is sent in place of a file has no rules, however many prices stand on it.
-    let rules = lines.clone().filter(|line| begins_with_any(line, &RULES));
-    let rules = rules.map(|line| line.split(|byte| *byte == b'#').next().unwrap_or(line));
-    let ends = rules.flatten().filter(|byte| **byte == b'$');
-    lines.count() > LINES_MAX || ends.count() > ENDS_MAX
+    lines.count() > LINES_MAX
 }
 
 /// The body, or its beginning.

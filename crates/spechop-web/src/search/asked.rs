@@ -149,7 +149,9 @@ impl Answer {
             },
             429 => self.rate_limited(),
             503 if self.headers.contains_key(RETRY_AFTER) => self.rate_limited(),
-            500.. => SearchTrouble::Unreachable { detail: said },
+            408 | 500.. => SearchTrouble::Unreachable { detail: said },
+            // A bad request, of which the query is all that differs from one time to the next.
+            400 | 413 | 414 | 422 | 431 => of_this_search(malformed(said), "this query"),
             _ => malformed(said),
         })
     }
@@ -189,6 +191,12 @@ impl Answer {
             None => String::new(),
         }
     }
+}
+
+/// The trouble of a `part` of one search. That search fails, as if it had been made of several, but the next may well
+/// find something: no breaker counts it.
+pub(super) fn of_this_search(trouble: SearchTrouble, part: &str) -> SearchTrouble {
+    SearchTrouble::All(vec![trouble.of(&part.into())])
 }
 
 impl From<Broken> for SearchTrouble {

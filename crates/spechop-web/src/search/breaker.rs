@@ -232,6 +232,7 @@ impl Circuit {
         };
         let options = &self.options;
         let cool_down = match trouble {
+            // They say nothing of the next query. `All` is also that of a part of one search.
             SearchTrouble::QueryRefused { .. }
             | SearchTrouble::NotSpeculated { .. }
             | SearchTrouble::All(_) => return,

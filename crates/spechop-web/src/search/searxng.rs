@@ -1,10 +1,11 @@
 //! SearXNG: a metasearch engine that the operator runs.
 
 use reqwest::RequestBuilder;
+use reqwest::header::HeaderMap;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 
-use super::asked::EngineAdapter;
+use super::asked::{EngineAdapter, of_this_search};
 use super::listing::{Shape, cut, folded, in_mere_words, json};
 use crate::http::{Answer, Http};
 
@@ -68,14 +69,20 @@ impl EngineAdapter for Searxng {
                 let remedy = format!("{detail}: {remedy}");
                 Err(SearchTrouble::Misconfigured { remedy })
             }
-            body => parse(body?),
+            body => parse(body?).map_err(|trouble| match trouble {
+                // The others have found nothing. Of another query they may know more.
+                SearchTrouble::Unreachable { .. } if has_answered(&answer.headers) => {
+                    of_this_search(trouble, "a part of it")
+                }
+                trouble => trouble,
+            }),
         }
     }
 }
 
 /// Reads an answer. No results while engines did not answer is no "nothing found", unless others have had something
 /// else to say: nobody knows. It is no block either, whatever the engines do: SearXNG itself leaves those alone that
-/// block it, and does not say how many others it has asked.
+/// block it, and does not say here how many others it has asked.
 /// Its `number_of_results` may be 0 beside results, or missing.
 pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     let answer = json(body)?;
@@ -113,6 +120,14 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     Err(SearchTrouble::Unreachable {
         detail: format!("its engines {what}: {said}"),
     })
+}
+
+/// Whether any of its engines has answered, if only with nothing. It says how long each of those took
+/// (`total_0_bing;dur=812.5`), and nothing of the others.
+fn has_answered(headers: &HeaderMap) -> bool {
+    let lists = headers.get_all("server-timing").iter();
+    let mut times = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    times.any(|time| time.trim_ascii_start().starts_with(b"total_"))
 }
 
 /// Name and reason, short and of one line.

@@ -9,7 +9,8 @@ use spechop_web::InvalidHttpEndpoint;
 use spechop_web::search::{Breaker, BreakerOptions, Chain};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use wiremock::ResponseTemplate;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::{KEY, Kind, recorded, saying};
 use crate::support::PushedBack;
@@ -100,7 +101,7 @@ async fn every_status_has_its_meaning() {
         (
             Brave,
             page(422, br#"{"error":{"code":"VALIDATION"}}"#),
-            "malformed",
+            "all",
         ),
         (
             Brave,
@@ -121,7 +122,7 @@ async fn every_status_has_its_meaning() {
             "bad key",
         ),
         (Serper, page(400, credits), "bad key"),
-        (Serper, page(400, bad_request), "malformed"),
+        (Serper, page(400, bad_request), "all"),
         (
             MediaWiki,
             page(403, b"Please set a user-agent"),
@@ -160,6 +161,8 @@ async fn what_any_of_them_may_say_means_the_same_for_all() {
             (moved, "misconfigured"),
             (busy, "rate limited"),
             (page(502, b"<h1>Bad gateway</h1>"), "unreachable"),
+            (page(408, b""), "unreachable"),
+            (page(414, b""), "all"),
             (page(418, b""), "malformed"),
             (page(204, b""), "malformed"),
             (page(200, b"\xff\xfe\x00"), "malformed"),
@@ -336,6 +339,62 @@ async fn a_query_that_a_wiki_refuses_says_nothing_of_the_wiki() {
             }
             assert_eq!(wiki.received_requests().await.unwrap().len(), 4);
         }
+    }
+}
+
+/// The next provider is asked, but this one may know more of the next query.
+#[tokio::test]
+async fn searches_that_fail_by_themselves_say_nothing_of_the_provider() {
+    use Kind::{Brave, Searxng, Serper};
+    let silent = br#"{"results":[],"unresponsive_engines":[["google","Suspended: CAPTCHA"]]}"#;
+    let silent = |timing: &str| page(200, silent).insert_header("server-timing", timing);
+    let beside = "total;dur=9.1, render;dur=0.0, total_0_bing;dur=8.9, load_0_bing;dur=8.1";
+    let other = saying(page(200, Kind::MediaWiki.found())).await;
+    for (kind, answer, said, is_asked_again) in [
+        (
+            Searxng,
+            silent(beside),
+            "searxng got no answer: a part of it cannot be reached: its engines are blocked: \
+             google (Suspended: CAPTCHA)",
+            true,
+        ),
+        (
+            Serper,
+            page(400, b""),
+            "serper got no answer: this query gave an unusable answer: status 400",
+            true,
+        ),
+        (
+            Brave,
+            page(422, b"{}"),
+            "brave got no answer: this query gave an unusable answer: status 422",
+            true,
+        ),
+        // None of its engines has answered.
+        (
+            Searxng,
+            silent("total;dur=9.1, render;dur=0.0"),
+            "searxng cannot be reached: its engines are blocked: google (Suspended: CAPTCHA)",
+            false,
+        ),
+    ] {
+        let server = MockServer::start().await;
+        for (answer, times) in [(answer, 3), (page(200, kind.found()), 1)] {
+            let anything = Mock::given(any()).respond_with(answer);
+            anything.up_to_n_times(times).mount(&server).await;
+        }
+        let provider = kind.at(&server.uri());
+        let breaker = Arc::new(Breaker::new(provider, BreakerOptions::default()));
+        let chain = Chain::new(breaker.clone(), vec![Kind::MediaWiki.at(&other.uri())]);
+        let call = Call::authoritative();
+        let failure = breaker.search(&call, "q", 5).await.unwrap_err();
+        assert_eq!(failure.to_string(), said);
+        for _ in 0..3 {
+            let found = chain.search(&call, "q", 5).await.unwrap();
+            assert!(!found.is_empty(), "{said}");
+        }
+        let requests = server.received_requests().await.unwrap().len();
+        assert_eq!(requests, if is_asked_again { 4 } else { 3 }, "{said}");
     }
 }
 
