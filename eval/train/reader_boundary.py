@@ -14,12 +14,14 @@ NAMESAKES = CASES.with_name("namesakes.tsv")
 # Spans of a passage that may be passed over before it says nothing.
 PASSED_OVER_MAX = 32
 
-TIME, NUMBER, PLACE, PERSON, OTHER = "time", "number", "place", "person", "other"
-_QUANTITIES = set("many much long old tall large far".split())
-_TIME_UNITS = set("year date day month century decade".split())
+TIME, MONTH, NUMBER, MEASURE, PLACE, PERSON, OTHER = "time", "month", "number", "measure", "place", "person", "other"
+_QUANTITIES = set("many much old tall large far".split())
+_TIME_UNITS = set("year date day century decade".split())
+_SHARES = "what percent", "what per cent", "which percent", "which per cent", "what is the percent", "what was the percent"
 _PLACE_KINDS = set("city town place country region state county district village province".split())
 _SCHOOLS = set("educated study studied school university college attend attended graduate graduated".split())
 _MONTHS = set("january february march april may june july august september october november december".split())
+_ERAS = set("bc bce ad ce".split())
 _TIMES = _MONTHS | set(
     "monday tuesday wednesday thursday friday saturday sunday minute minutes hour hours day days week weeks weekend "
     "weekends month months year years decade decades century centuries millennium millennia dawn morning noon "
@@ -35,7 +37,7 @@ _NUMBERS = set(
     "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand "
     "thousands million millions billion billions half third quarter single twice couple both few several dozen dozens "
     "most majority all second seconds minute minutes hour hours day days week weeks month months year years decade "
-    "decades century centuries lifetime inches feet yards meters metres kilometers kilometres mile miles".split()
+    "decades century centuries lifetime inches feet yards meters metres kilometers kilometres mile miles percent".split()
 )
 
 
@@ -131,6 +133,8 @@ def kind_of(question: str) -> str:
     said = f" {' '.join(words)} "
     for word, following in zip(words, [*words[1:], ""]):
         if word == "how":
+            if following == "long":
+                return MEASURE
             return NUMBER if following in _QUANTITIES else OTHER
         if word == "when":
             return TIME
@@ -139,6 +143,10 @@ def kind_of(question: str) -> str:
         if word == "where":
             return OTHER if _SCHOOLS & set(words) else PLACE
         if word in ("what", "which"):
+            if any(share in said for share in _SHARES):
+                return MEASURE
+            if following == "month":
+                return MONTH
             if following in _TIME_UNITS:
                 return TIME
             if following in _PLACE_KINDS or " place of " in said:
@@ -218,7 +226,11 @@ def cut(question: str, span: str) -> str | None:
         return None
     if kind in (PLACE, PERSON) and said <= _PRONOUNS:
         return None
-    if kind == NUMBER and not digit and not _NUMBERS & set(words.split()):
+    if kind == MONTH and not _names_a_month(words):
+        return None
+    if kind in (NUMBER, MEASURE) and not digit and not _NUMBERS & said:
+        return None
+    if kind == MEASURE and _names_a_date(answer, words):
         return None
     if kind in (PLACE, PERSON) and digit and all(re.fullmatch(r"[0-9]+", w) or w in _MONTHS for w in words.split()):
         return None
@@ -227,6 +239,24 @@ def cut(question: str, span: str) -> str | None:
         named = whole[len(first) - len(answer) :]
         answer = named[: _region_end(named, len(answer)) or len(answer)]
     return answer
+
+
+def _names_a_month(words: str) -> bool:
+    """Whether they have a month's name, also a short one ("Sept. 1998"), or stand for one ("next month")."""
+    said = words.split()
+    if any(word == "ramadan" or len(word) >= 3 and any(month.startswith(word) for month in _MONTHS) for word in said):
+        return True
+    return said[-1] == "month" and not re.search(r"[0-9]", words)
+
+
+def _names_a_date(answer: str, words: str) -> bool:
+    """Whether it is a year or a date and no more: "1368", "in 495 BC". "May–June 1914" is a length of time."""
+    said = [word for word in words.split() if word not in ("in", "on")]
+    if len(said) == 1:
+        return bool(re.fullmatch(r"1[0-9]{3}|20[0-9]{2}", said[0]))
+    times = _MONTHS | _ERAS
+    bare = all(re.fullmatch(r"[0-9]+", word) or word in times for word in said)
+    return bare and not times.isdisjoint(said) and not re.search("[-–—]", answer)
 
 
 def joined(answer: str) -> str:

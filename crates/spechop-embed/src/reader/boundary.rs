@@ -103,7 +103,10 @@ fn names() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Time,
+    Month,
     Number,
+    /// How long it is, or what percentage: a number, but no year and no date.
+    Measure,
     Place,
     Person,
     Other,
@@ -195,7 +198,9 @@ impl Asked {
         let are_all = |list: &[&str]| words.split_whitespace().all(|word| list.contains(&word));
         match self.kind {
             Kind::Time => has_digit || (has(TIMES) && !are_all(BEGIN_TIMES)),
+            Kind::Month => names_a_month(words),
             Kind::Number => has_digit || has(NUMBERS),
+            Kind::Measure => (has_digit || has(NUMBERS)) && !names_a_date(answer, words),
             Kind::Place | Kind::Person => {
                 let is_bare = |word: &str| word.parse::<u64>().is_ok() || MONTHS.contains(&word);
                 let is_a_date = has_digit && words.split_whitespace().all(is_bare);
@@ -204,6 +209,35 @@ impl Asked {
             Kind::Other => true,
         }
     }
+}
+
+/// Whether it has the name of a month, also a short one ("Sept. 1998"), or stands for a month
+/// ("next month"). Of other calendars only Ramadan is asked for often.
+fn names_a_month(words: &str) -> bool {
+    let begins_one = |word: &str| MONTHS.iter().any(|month| month.starts_with(word));
+    let is_name = |word: &str| word == "ramadan" || (word.len() >= 3 && begins_one(word));
+    let has_digit = words.contains(|c: char| c.is_ascii_digit());
+    words.split(' ').any(is_name) || (words.ends_with(" month ") && !has_digit)
+}
+
+/// Whether it is a year or a date and no more: "1368", "in 495 BC".
+///
+/// From one to another is a length of time ("May–June 1914"). A number that is no year may have its
+/// unit in the question, or need none ("90", "3:45", "1,400").
+fn names_a_date(answer: &str, words: &str) -> bool {
+    let is_time = |word: &str| MONTHS.contains(&word) || ERAS.contains(&word);
+    let is_bare = |word: &str| word.parse::<u64>().is_ok() || is_time(word);
+    let said: Vec<&str> = words
+        .split_whitespace()
+        .filter(|word| !matches!(*word, "in" | "on"))
+        .collect();
+    if let [one] = said[..] {
+        return one
+            .parse::<u64>()
+            .is_ok_and(|year| (1000..2100).contains(&year));
+    }
+    let is_from_to = answer.contains(['-', '–', '—']);
+    !is_from_to && said.iter().any(|word| is_time(word)) && said.iter().all(|word| is_bare(word))
 }
 
 /// Where the title ends that stands behind the first `len` bytes of a text, if those end with a name.
@@ -225,12 +259,15 @@ fn kind(words: &str) -> Kind {
     while let Some(word) = all.next() {
         let next = all.peek().copied().unwrap_or_default();
         return match word {
+            "how" if next == "long" => Kind::Measure,
             "how" if QUANTITIES.contains(&next) => Kind::Number,
             "how" => Kind::Other,
             "when" => Kind::Time,
             "who" | "whom" | "whose" => Kind::Person,
             "where" if has(SCHOOLS) => Kind::Other,
             "where" => Kind::Place,
+            "what" | "which" if SHARES.iter().any(|share| words.contains(share)) => Kind::Measure,
+            "what" | "which" if next == "month" => Kind::Month,
             "what" | "which" if TIME_UNITS.contains(&next) => Kind::Time,
             "what" | "which" if PLACE_KINDS.contains(&next) => Kind::Place,
             "what" | "which" if words.contains(" place of ") => Kind::Place,
@@ -242,8 +279,14 @@ fn kind(words: &str) -> Kind {
     Kind::Other
 }
 
-const QUANTITIES: &[&str] = &["many", "much", "long", "old", "tall", "large", "far"];
-const TIME_UNITS: &[&str] = &["year", "date", "day", "month", "century", "decade"];
+const QUANTITIES: &[&str] = &["many", "much", "old", "tall", "large", "far"];
+const TIME_UNITS: &[&str] = &["year", "date", "day", "century", "decade"];
+/// "What share" is left out: neither the gold hops nor QAMR ask so.
+#[rustfmt::skip]
+const SHARES: &[&str] = &[
+    "what percent", "what per cent", "which percent", "which per cent", "what is the percent",
+    "what was the percent",
+];
 #[rustfmt::skip]
 const PLACE_KINDS: &[&str] = &[
     "city", "town", "place", "country", "region", "state", "county", "district", "village", "province",
@@ -258,6 +301,7 @@ const MONTHS: &[&str] = &[
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 ];
+const ERAS: &[&str] = &["bc", "bce", "ad", "ce"];
 /// Words of a time that has no digits; among them those that begin one ("under Trajan").
 #[rustfmt::skip]
 const TIMES: &[&str] = &[
@@ -291,7 +335,7 @@ const NUMBERS: &[&str] = &[
     "twice", "couple", "both", "few", "several", "dozen", "dozens", "most", "majority", "all", "second",
     "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month", "months", "year",
     "years", "decade", "decades", "century", "centuries", "lifetime", "inches", "feet", "yards", "meters",
-    "metres", "kilometers", "kilometres", "mile", "miles",
+    "metres", "kilometers", "kilometres", "mile", "miles", "percent",
 ];
 
 fn in_blanks(words: &str) -> String {
