@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from spechop._errors import SpecHopError
+from spechop.v1 import spechop_pb2 as wire
 
 # Seconds before the first try to make a lost connection again, and the most before a later one.
 PAUSE = 0.05
@@ -121,8 +122,9 @@ BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 def is_lost(error: Any, failed: SpecHopError, *, is_asking: bool, heard: bool) -> bool:
     """Whether the question may continue although the call for its events has failed.
 
-    Who comes back may be told to come later. If the call that asks is told so, there is no question yet. A question
-    that the server has named ends with an error that says so; any other failure of that kind is of the connection.
+    Who comes back may be told to come later. If the first call that asks is told so, there is no question yet. A
+    question that the server has named ends with an error that says so; any other failure of that kind is of the
+    connection.
     """
     is_over = any(name == "spechop-ended" for name, _ in error.trailing_metadata() or ())
     is_early = failed.code is grpc.StatusCode.RESOURCE_EXHAUSTED and failed.retry_after is not None and not is_asking
@@ -133,6 +135,51 @@ def is_lost(error: Any, failed: SpecHopError, *, is_asking: bool, heard: bool) -
 def question_id_of(metadata: Iterable[Any]) -> str:
     """The name that the server has given a question."""
     return next((str(value) for name, value in metadata if name == "spechop-question-id"), "")
+
+
+def is_open_already(failed: SpecHopError) -> bool:
+    """Whether a question of this name is open. The server says so only of a request without other faults."""
+    fields = [wrong.field for wrong in failed.fields]
+    return failed.code is grpc.StatusCode.INVALID_ARGUMENT and fields == ["question_id"]
+
+
+class Asking:
+    """Whether the server has the question of a stream, as far as is known, and so what to send if a call fails."""
+
+    def __init__(self, request: wire.AskRequest | None = None, *, is_named: bool = False) -> None:
+        """Before the first call.
+
+        Args:
+            request: what it asks, unless it resumes what somebody has asked.
+            is_named: whether the caller has named the question. An earlier one of this name may still be kept.
+        """
+        # The server has said that it has the question. The clients write it.
+        self.heard = False
+        self._request = request
+        self._is_named = is_named
+        # The open call asks what the server cannot have, or asks again what it may have.
+        self._is_first, self._is_again = request is not None, False
+
+    def next(self, error: Any, failed: SpecHopError) -> wire.AskRequest | wire.ResumeRequest | None:
+        """What to send after this failure, or `None` if it is the end of the question."""
+        lost = is_lost(error, failed, is_asking=self._is_first, heard=self.heard)
+        resume = wire.ResumeRequest(question_id=failed.question_id, after=failed.sequence) if lost else None
+        was_again, self._is_first, self._is_again = self._is_again, False, False
+        if self._request is None or self.heard or failed.sequence > 0:
+            return resume
+        if failed.code is grpc.StatusCode.NOT_FOUND:
+            # A question that the server has never heard of can be asked again.
+            self._is_first = True
+            return self._request
+        if was_again and is_open_already(failed):
+            # The call that was lost had arrived.
+            self.heard = True
+            return wire.ResumeRequest(question_id=failed.question_id)
+        if lost and self._is_named:
+            # The events of this name may be those of an earlier question. An open one cannot be asked twice.
+            self._is_again = True
+            return self._request
+        return resume
 
 
 class Patience:

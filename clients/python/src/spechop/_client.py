@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 from typing_extensions import Self, Unpack
 
-from spechop._channel import Patience, Tls, is_lost, metadata, options, question_id_of
+from spechop._channel import Asking, Patience, Tls, metadata, options, question_id_of
 from spechop._errors import SpecHopError, closed
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
@@ -81,7 +81,8 @@ class SpecHop:
         request = ask_request(question, **options)
         self._must_be_open(request.question_id)
         call = self._ask_stream(request, timeout=timeout, metadata=self._metadata)
-        yield from self._follow(call, request.question_id, 0, Patience(request.linger_ms, timeout), request)
+        asking = Asking(request, is_named=bool(options.get("question_id")))
+        yield from self._follow(call, request.question_id, 0, Patience(request.linger_ms, timeout), asking)
 
     def resume(
         self, question_id: str, after: int = 0, *, timeout: float | None = None
@@ -95,7 +96,7 @@ class SpecHop:
         call = self._resume(
             wire.ResumeRequest(question_id=question_id, after=after), timeout=timeout, metadata=self._metadata
         )
-        yield from self._follow(call, question_id, after, Patience(0, timeout))
+        yield from self._follow(call, question_id, after, Patience(0, timeout), Asking())
 
     def _follow(
         self,
@@ -103,16 +104,15 @@ class SpecHop:
         name: str,
         last: int,
         patience: Patience,
-        asked: wire.AskRequest | None = None,
+        asking: Asking,
     ) -> Generator[wire.AskEvent, None, None]:
         """The events of a stream. If it breaks although the question continues, those of another one."""
-        asking, heard = (None if asked is None else call), False
         try:
             while True:
                 try:
                     # It comes as soon as the server has the question, even if nothing happens. Else it is empty.
                     if told := question_id_of(call.initial_metadata()):
-                        name, heard = name or told, True
+                        name, asking.heard = name or told, True
                         patience.attached()
                     for event in call:
                         last = event.sequence
@@ -123,21 +123,17 @@ class SpecHop:
                     return
                 except grpc.RpcError as error:
                     failed = SpecHopError.of(error, name, last)
-                    # A question that the server has never heard of can be asked again.
-                    not_found = failed.code is grpc.StatusCode.NOT_FOUND
-                    unheard = asked is not None and not heard and last == 0 and not_found
-                    lost = is_lost(error, failed, is_asking=call is asking, heard=heard)
-                    pause = patience.pause(failed) if name and (lost or unheard) else None
-                    if pause is None:
+                    request = asking.next(error, failed) if name else None
+                    pause = None if request is None else patience.pause(failed)
+                    if request is None or pause is None:
                         raise failed from None
                     self._closed.wait(pause)
                     self._must_be_open(name, last)
                     left = patience.left()
-                    if unheard and asked is not None:
-                        call = asking = self._ask_stream(asked, timeout=left, metadata=self._metadata)
+                    if isinstance(request, wire.AskRequest):
+                        call = self._ask_stream(request, timeout=left, metadata=self._metadata)
                     else:
-                        seen = wire.ResumeRequest(question_id=name, after=last)
-                        call = self._resume(seen, timeout=left, metadata=self._metadata)
+                        call = self._resume(request, timeout=left, metadata=self._metadata)
         finally:
             call.cancel()
 
