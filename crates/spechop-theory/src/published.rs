@@ -73,6 +73,54 @@ pub const PUBLISHED: [Published; 21] = [
     row(3, ["GPT-5", "web", "GPT-4o mini", "DeepResearch-9K"], [0.67, 0.15, 0.26, 0.55, 0.60, 0.56]),
 ];
 
+/// The one row whose hops the paper prints: Figure 2 has 5.48 calls to T in a question without speculation,
+/// one for each hop. The calls to M are as many, so the last segment is not among them.
+const HOPS_GIVEN: ([&str; 4], f64) = (["CoRAG 8B", "web", "GPT-4o", "DeepResearch-9K"], 5.48);
+
+/// Mean seconds of a look-up, by target tool: Figure 5.
+const LOOK_UP_SECONDS: [(&str, f64); 2] = [("E5", 0.44), ("web", 4.15)];
+
+/// How many hops a question has on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HopCount {
+    /// The paper prints it.
+    Given(f64),
+    /// It follows from times that the paper prints.
+    Inferred(f64),
+}
+
+impl HopCount {
+    /// The mean, whichever way it is known.
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Given(mean) | Self::Inferred(mean) => mean,
+        }
+    }
+}
+
+impl Published {
+    /// The number of hops, if the paper says enough of it. If it is not printed, it is the time of a question
+    /// without speculation (Table 2) divided by the time of such a hop, a segment and a look-up. Table 2
+    /// timed CoRAG only, in the runs with Llama; without speculation no speculator is asked.
+    pub fn hops(&self) -> Option<HopCount> {
+        let (names, given) = HOPS_GIVEN;
+        if names == [self.generator, self.target, self.speculator, self.dataset] {
+            return Some(HopCount::Given(given));
+        }
+        if self.generator != "CoRAG 8B" {
+            return None;
+        }
+        let is_standard = |row: &&PublishedOutcome| {
+            let is_alike = row.target == Some(self.target) && row.dataset == self.dataset;
+            is_alike && !row.speculates
+        };
+        let question = PUBLISHED_OUTCOMES.iter().find(is_standard)?.seconds;
+        let is_target = |(target, _): &&(&str, f64)| *target == self.target;
+        let look_up = LOOK_UP_SECONDS.iter().find(is_target)?.1;
+        Some(HopCount::Inferred(question / (look_up * (1.0 + self.beta))))
+    }
+}
+
 /// A row of Table 2, as printed: what comes of questions. CoRAG 8B plans, Llama 3.1 8B guesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishedOutcome {

@@ -5,8 +5,8 @@
 use std::num::NonZeroUsize;
 
 use spechop_theory::{
-    Estimator, InvalidSetting, PUBLISHED, Published, Setting, StageTime, Stages, k_deterministic,
-    k_epsilon, k_epsilon_closed, p_starve,
+    Estimator, HopCount, InvalidSetting, PUBLISHED, Published, Setting, StageTime, Stages,
+    k_deterministic, k_epsilon, k_epsilon_closed, p_starve,
 };
 
 fn setting(p: f64, alpha: f64, beta: f64, nu: f64) -> Setting {
@@ -38,6 +38,29 @@ fn oracle_of_every_published_row() {
         );
         // No measured latency is below the bound.
         assert!(row.rel_lat >= got - bound, "{row:?}");
+    }
+}
+
+/// Figure 2 prints the hops of one row. Of the others, those of CoRAG follow from Table 2 and Figure 5.
+#[test]
+fn hops_of_every_published_row() {
+    for row in PUBLISHED {
+        let got = match row.hops() {
+            Some(HopCount::Given(mean)) => format!("given {mean}"),
+            Some(HopCount::Inferred(mean)) => format!("inferred {mean:.1}"),
+            None => "unknown".into(),
+        };
+        let expected = match (row.generator, row.target, row.dataset) {
+            ("GPT-5", _, _) => "unknown",
+            (_, "E5", "2WikiMultihopQA") => "inferred 5.0",
+            (_, "E5", "MuSiQue") => "inferred 5.4",
+            (_, "E5", _) => "inferred 6.9",
+            (_, _, "2WikiMultihopQA") => "inferred 4.6",
+            (_, _, "MuSiQue") => "inferred 3.4",
+            _ if row.speculator == "GPT-4o" => "given 5.48",
+            _ => "inferred 4.3",
+        };
+        assert_eq!(got, expected, "{row:?}");
     }
 }
 

@@ -88,6 +88,49 @@ fn theory_prints_the_papers_rows() {
     assert!(rows.contains(&row), "{table}");
 }
 
+/// 1 − (n − 1) / n · p (1 − α) / (1 + β), worked out elsewhere: the last of n hops gains nothing.
+#[test]
+fn theory_simulates_the_papers_rows() {
+    let table = printed(&["theory", "--table"]);
+    let rows = |mark: &str| -> Vec<String> {
+        let rows = table.lines().filter(|line| line.contains(mark));
+        rows.map(|row| words(row).join(" ")).collect()
+    };
+    let within = [
+        "CoRAG 8B, E5, Llama 3.1 8B 2WikiMultihopQA 4.98 inferred 0.91 0.913 +0.003 within",
+        "CoRAG 8B, E5, Llama 3.1 8B MuSiQue 5.39 inferred 0.86 0.854 -0.006 within",
+        "CoRAG 8B, E5, Llama 3.1 8B DeepResearch-9K 6.86 inferred 0.88 0.870 -0.010 within",
+        "CoRAG 8B, E5, Qwen 3 8B 2WikiMultihopQA 4.98 inferred 0.95 0.955 +0.005 within",
+        "CoRAG 8B, E5, Qwen 3 8B MuSiQue 5.39 inferred 0.89 0.880 -0.010 within",
+        "CoRAG 8B, E5, Qwen 3 8B DeepResearch-9K 6.89 inferred 0.92 0.917 -0.003 within",
+        "CoRAG 8B, web, Llama 3.1 8B DeepResearch-9K 4.30 inferred 0.76 0.774 +0.014 within",
+        "CoRAG 8B, web, Qwen 3 8B 2WikiMultihopQA 4.63 inferred 0.88 0.878 -0.002 within",
+        "CoRAG 8B, web, Qwen 3 8B DeepResearch-9K 4.30 inferred 0.78 0.800 +0.020 within",
+        "CoRAG 8B, web, GPT-4o mini 2WikiMultihopQA 4.63 inferred 0.76 0.755 -0.005 within",
+        "CoRAG 8B, web, GPT-4o 2WikiMultihopQA 4.63 inferred 0.60 0.607 +0.007 within",
+    ];
+    assert_eq!(rows("  within"), within, "{table}");
+    let outside = [
+        "CoRAG 8B, web, Llama 3.1 8B 2WikiMultihopQA 4.63 inferred 0.78 0.806 +0.026 outside",
+        "CoRAG 8B, web, Llama 3.1 8B MuSiQue 3.38 inferred 0.72 0.753 +0.033 outside",
+        "CoRAG 8B, web, Qwen 3 8B MuSiQue 3.38 inferred 0.78 0.801 +0.021 outside",
+        "CoRAG 8B, web, GPT-4o mini MuSiQue 3.38 inferred 0.72 0.751 +0.031 outside",
+        "CoRAG 8B, web, GPT-4o mini DeepResearch-9K 4.30 inferred 0.74 0.767 +0.027 outside",
+        "CoRAG 8B, web, GPT-4o MuSiQue 3.38 inferred 0.69 0.743 +0.053 outside",
+        "CoRAG 8B, web, GPT-4o DeepResearch-9K 5.48 given 0.71 0.733 +0.023 outside",
+    ];
+    assert_eq!(rows("  outside"), outside, "{table}");
+    let unknown = [
+        "GPT-5, web, GPT-4o mini 2WikiMultihopQA - unknown 0.78",
+        "GPT-5, web, GPT-4o mini MuSiQue - unknown 0.70",
+        "GPT-5, web, GPT-4o mini DeepResearch-9K - unknown 0.60",
+    ];
+    assert_eq!(rows("- unknown"), unknown, "{table}");
+    let told = "Within 0.02 of the paper's RelLat: 0 of 1 with the hops given, 11 of 17 with the hops inferred.\n\
+                Not simulated: 3.\n";
+    assert!(table.ends_with(told), "{table}");
+}
+
 /// arXiv 2512.15834, worked out by hand: 0.8 · 2.5 + 0.2 · 4 = 2.8 s.
 #[test]
 fn theory_of_guessed_calls() {

@@ -1,13 +1,14 @@
 //! `spechop theory`: what speculation can gain in a setting, in closed form.
 
 mod calls;
+mod table;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
-use spechop_theory::{PUBLISHED, Setting, k_deterministic, k_epsilon, k_epsilon_closed};
+use spechop_theory::{Setting, k_deterministic, k_epsilon, k_epsilon_closed};
 
 /// The arguments of `spechop theory`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     of: Option<Of>,
     #[command(flatten)]
     hops: Option<HopArgs>,
-    /// Print all rows of the paper's Tables 1 and 3 beside what the formulas say of them.
+    /// Print all rows of the paper's Tables 1 and 3 beside what formulas and simulator say of them.
     #[arg(long, exclusive = true)]
     table: bool,
 }
@@ -94,7 +95,7 @@ struct Answer {
 /// Works everything out, and prints it.
 pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     if args.table {
-        return published(output);
+        return table::published(output);
     }
     match (&args.of, &args.hops) {
         (Some(Of::Calls(args)), _) => calls::calls(args, output),
@@ -157,55 +158,6 @@ fn print(answer: &Answer, args: &HopArgs, mut output: impl Write) -> std::io::Re
         writeln!(
             output,
             "{k:>4} {rounds:>8.3} {continuous:>11.3} {waits:>9.4}"
-        )?;
-    }
-    Ok(())
-}
-
-/// The paper's rows beside ours. The largest ν that the paper measured was 0.4.
-fn published(mut output: impl Write) -> anyhow::Result<()> {
-    let (nu, epsilon, three) = (0.4, 0.05, NonZeroUsize::MIN.saturating_add(2));
-    writeln!(
-        output,
-        "Tables 1 and 3 of arXiv 2605.21965: p, alpha, beta, RelLat* and RelLat are the paper's. Beside them\n\
-         what the formulas say of p, alpha and beta: RelLat*, RelLat at k = 3 in rounds and continuous, and\n\
-         the k whose window waits with a probability of {epsilon} at most (nu {nu}): by search, and closed.\n\
-         The paper's inputs have two digits, so RelLat* may be off by 0.01. RelLat is what it measured over\n\
-         questions of a few hops. It prints their number for no row, so none can be simulated.\n"
-    )?;
-    writeln!(
-        output,
-        "{:<38} {:<16} {:>5} {:>5} {:>5} {:>7} {:>6} | {:>7} {:>8} {:>7} {:>3} {:>3}",
-        "generator, target, speculator",
-        "data set",
-        "p",
-        "alpha",
-        "beta",
-        "RelLat*",
-        "RelLat",
-        "RelLat*",
-        "rounds 3",
-        "cont. 3",
-        "k",
-        "k"
-    )?;
-    for row in PUBLISHED {
-        let setting = Setting::new(row.p, row.alpha, row.beta, nu)?;
-        let names = format!("{}, {}, {}", row.generator, row.target, row.speculator);
-        writeln!(
-            output,
-            "{names:<38} {:<16} {:>5.2} {:>5.2} {:>5.2} {:>7.2} {:>6.2} | {:>7.3} {:>8.3} {:>7.3} {:>3} {:>3}",
-            row.dataset,
-            row.p,
-            row.alpha,
-            row.beta,
-            row.rel_lat_oracle,
-            row.rel_lat,
-            setting.rel_lat_oracle(),
-            setting.rel_lat_k(three),
-            setting.rel_lat_continuous(three),
-            k_epsilon(setting, epsilon)?,
-            k_epsilon_closed(setting, epsilon)?
         )?;
     }
     Ok(())
