@@ -9,12 +9,18 @@ use std::path::Path;
 use spechop_eval::{Bundle, Injected, Recording, compare};
 use spechop_sim::{Clock, PastGuess, Wanted};
 
-/// As the tuner looks for it.
+/// As the tuner looks for it, if a target call has no price.
 const WANTED: Wanted = Wanted {
-    tolerance: 0.005,
+    tolerance: 0.002,
     worth: 0.0,
     calls_max: f64::INFINITY,
     load: 0.0,
+};
+/// With the price and the limit that a server has by default: fewer calls may cost a little time.
+const SHIPPED: Wanted = Wanted {
+    worth: 0.01,
+    calls_max: 1.25,
+    ..WANTED
 };
 const WEB: Injected = Injected {
     mean_ms: 4150.0,
@@ -30,19 +36,26 @@ fn bundle(name: &str) -> Bundle {
 #[test]
 fn it_is_as_good_as_the_best_fixed_setting() {
     let k_max = NonZeroUsize::new(6).unwrap();
-    for name in ["2wiki-own", "musique-own"] {
+    let cases = [
+        ("2wiki-own", WANTED, 1.005),
+        ("musique-own", WANTED, 1.005),
+        ("musique-gold", WANTED, 1.005),
+        ("musique-own", SHIPPED, 1.015),
+        ("musique-gold", SHIPPED, 1.005),
+    ];
+    for (name, wanted, most) in cases {
         let recording = Recording {
             bundle: &bundle(name),
             speculator: "hot",
             injected: Some(WEB),
             k_max,
         };
-        let (compared, _) = compare(&recording, WANTED).unwrap();
+        let (compared, _) = compare(&recording, wanted).unwrap();
         let all = compared.iter().find(|of| of.kind.is_none()).unwrap();
         let (setting, best) = all.best().unwrap();
         let chosen = all.chosen;
         let told = format!("{name}: {setting} {best:?}, chosen {chosen:?}");
-        assert!(chosen.rel_lat <= 1.01 * best.rel_lat, "{told}");
+        assert!(chosen.rel_lat <= most * best.rel_lat, "{told}");
         assert!(chosen.targets <= best.targets, "{told}");
     }
 }

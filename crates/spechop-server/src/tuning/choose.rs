@@ -145,8 +145,8 @@ impl Drafts {
 impl Seen {
     fn wanted(&self, options: &TunerOptions, load: f64) -> Wanted {
         Wanted {
-            // The other half is for what the next questions do otherwise than the last ones.
-            tolerance: options.min_gain / 2.0,
+            // The rest is for what the next questions do otherwise than the last ones.
+            tolerance: options.min_gain / 5.0,
             worth: options.worth,
             calls_max: self.calls.expectable(options.calls_max),
             load,

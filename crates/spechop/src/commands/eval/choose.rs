@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "8", value_parser = from_one_to(64))]
     k_max: NonZeroUsize,
     /// Share of the latency up to which fewer target calls are worth more than speed.
-    #[arg(long, default_value_t = 0.005)]
+    #[arg(long, default_value_t = 0.002)]
     tolerance: f64,
     /// What a further target call of a question must save, as a share of its latency at k = 1.
     #[arg(long, default_value_t = 0.0)]
