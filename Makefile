@@ -103,7 +103,7 @@ check: setup ## check formatting, lints, documentation and licences
 	@RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	@python3 -m unittest discover -q -s eval/ablation
 	@python3 -m unittest discover -q -s eval/bench
-	@cd eval && python3 -m unittest -q train.test_splits
+	@cd eval && python3 -m unittest -q train.test_splits train.test_reader_calibration
 	@if cargo deny --version >/dev/null 2>&1; then \
 	  cargo deny --locked check bans licenses sources; \
 	else \

@@ -22,6 +22,7 @@
 # Every step goes on where it was stopped, at the same commit; what was recorded or asked is not run again. Stage times are wall times: nothing
 # else should run beside it. SPECHOP, GOLD_PORT and OUT may be set. What lies in eval/runs is simulated, drawn from and reported
 # there; everything else goes to the data folder by default, since a run takes no rows of another machine or commit.
+# OUT/times.tsv gets a line for each part that has succeeded: when it began, its seconds, the load before and after it.
 # COUNT asks fewer questions of each sample (8 at least), to try it. Parts without a sample do not read it: saturation,
 # saturation_drafts, retrieval, retrieval_theirs, decisions, and deepresearch with its own six questions.
 set -euo pipefail
@@ -50,6 +51,8 @@ SEED=1
 
 # Full speculation: what is guessed is never looked up.
 FULL=k=1,verifier=none,target=off
+# The paper's verifier with our algorithm; and with the paper's: the paper to the letter.
+PAPERS=(--variant k=inf,verifier=paper --variant k=inf,verifier=paper,algorithm=paper)
 
 declare -A FOLDER=([2wiki]=2wikimultihopqa [musique]=musique)
 # ONLY takes one of them.
@@ -115,7 +118,7 @@ record_own() {
   local set
   for set in "${SETS[@]}"; do
     index_of "$set"
-    record "$set-own" "$set" ${ALL[$set]} --system "embedded default" --suite --variant $FULL "${INDEX[@]}"
+    record "$set-own" "$set" ${ALL[$set]} --system "embedded default" --suite --variant $FULL "${PAPERS[@]}" "${INDEX[@]}"
   done
 }
 
@@ -171,16 +174,24 @@ variants_of() { # NAME
 }
 
 simulate() {
-  local bundle name
+  local bundle name latency out
   for bundle in "$OUT"/*/bundle; do
     name=$(basename "$(dirname "$bundle")")
     echo "== simulate $name" >&2
-    # shellcheck disable=SC2046
     for latency in 0 $WEB; do
-      "$SPECHOP" eval simulate --bundle "$bundle" $(variants_of "$name") --inject $latency \
-        --out "$OUT/$name/simulated-${latency%%:*}" >"$OUT/$name/simulated-${latency%%:*}.txt"
+      out=$OUT/$name/simulated-${latency%%:*}
+      # shellcheck disable=SC2046
+      "$SPECHOP" eval simulate --bundle "$bundle" $(variants_of "$name") --inject $latency --out "$out" >"$out.txt"
+      case $name in *-own) simulate_papers "$bundle" $latency "$OUT/$name/simulated-paper-${latency%%:*}" ;; esac
     done
   done
+}
+
+# The paper's verifier beside ours, with either algorithm. A run of its own: an older bundle may lack a stage behind a guess
+# that the paper's verifier alone accepts, and a question that lacks one is left out of all rows.
+simulate_papers() { # BUNDLE LATENCY OUT
+  "$SPECHOP" eval simulate --bundle "$1" --k inf --variant k=inf,algorithm=paper "${PAPERS[@]}" --whole-only --inject "$2" \
+    --out "$3" >"$3.txt"
 }
 
 # The recorded stages, waited for: what the service itself adds. Eight times as fast.
@@ -192,7 +203,7 @@ replay() {
     {
       end_together
       asked eval replay --bundle "$OUT/$set-gold/bundle" --inject $WEB --speed 8 -- \
-        "${QUESTIONS[@]}" --speed 8 --k 1,2,3 --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150"
+        "${QUESTIONS[@]}" --speed 8 --k 1,2,3,inf --of "$OUT/$set-gold/bundle" --out "$OUT/$set-gold/replayed-4150"
     } &
     jobs+=($!)
     SAID[$!]=/dev/null
@@ -252,11 +263,37 @@ decisions() {
 }
 
 report() {
-  local runs
+  local runs papers
   shopt -s nullglob
   # Each of these words is a pattern, so what is not there is left out.
-  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-*/ "$OUT"/web/{2wik[i],musiqu[e],deepresearc[h]}/)
+  runs=("$OUT"/{2wiki,musique}-*/{simulated,replayed,live}-[0-9]*/ "$OUT"/web/{2wik[i],musiqu[e],deepresearc[h]}/)
+  papers=("$OUT"/{2wiki,musique}-*/simulated-paper-*/)
   "$SPECHOP" eval report "${runs[@]}" --out "$OUT/report"
+  [ ${#papers[@]} = 0 ] || "$SPECHOP" eval report "${papers[@]}" --out "$OUT/report/paper"
+}
+
+# Runs a part, and notes how long it took and how busy the machine was. A part that fails is not noted.
+timed() { # PART
+  local began before seconds=$SECONDS
+  began=$(date -u +%FT%TZ) before=$(load)
+  "$1"
+  mkdir -p "$OUT"
+  {
+    [ -s "$OUT/times.tsv" ] || printf 'part\tbegan\tseconds\tload before\tload after\tcommit\tquestions\n'
+    printf '%s\t' "$1" "$began" $((SECONDS - seconds)) "$before" "$(load)" "$(commit)"
+    echo "${SETS[*]}${COUNT:+, $COUNT at most}"
+  } >>"$OUT/times.tsv"
+}
+
+# Processes that ran or waited for a core: means of the last 1, 5 and 15 minutes.
+load() { cut -d ' ' -f 1-3 /proc/loadavg 2>/dev/null || echo unknown; }
+
+# The commit that is checked out. A + behind it: the program was changed since.
+commit() {
+  local commit
+  commit=$(git rev-parse HEAD 2>/dev/null) || { echo unknown && return; }
+  git diff --quiet HEAD -- crates index proto eval/src Cargo.lock || commit+=+
+  echo "$commit"
 }
 
 # Everything is read before anything begins, so these files may be edited while they run.
@@ -264,7 +301,7 @@ main() {
   local part parts=(prepare record_gold record_own record_speculators record_llm record_large simulate replay live report)
   [ $# -gt 0 ] && parts=("$@")
   for part in "${parts[@]}"; do
-    $part
+    timed "$part"
   done
   exit
 }

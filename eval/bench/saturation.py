@@ -2,6 +2,7 @@
 """What speculation takes from a machine that has no room for it: questions a second, and how long a question takes.
 
     saturation.py --spechop BINARY --index FOLDER --questions FILE --out FOLDER [--at-once N…] [--ways WAY…]
+    saturation.py --print FOLDER…
 
 One server, the embedded default that drafts if that pays, nothing injected: every core computes. Eight questions at a time,
 16 and 64, at k = 1, 3 and auto. The way `plain` is k = 1 at another server, which drafts no tokens; it stands
@@ -14,9 +15,17 @@ says how many were under way on average.
 A machine that is shared runs faster and slower from block to block. So the processor's time of the server is noted, too: what
 speculation takes of a full machine is what it computes, and that time hardly changes with the machine's speed of the hour.
 
-A run that was stopped goes on behind its last whole turn."""
+A p99 hardly stands still, either. So the table holds every way against itself, too: half of its turns against the other half.
+Both halves have asked the same blocks if each was asked twice. They have half of the questions, so they differ some 1.4 times
+as much as two ways do. An interval of two ways pairs the blocks, since both have asked the same.
+
+A second table says how wide the windows were and what ran ahead of need. Segments and guesses are those of the questions
+alone; k and refusals are what the server has counted, with the questions that the rows leave out.
+
+A run that was stopped goes on behind its last whole turn. What is stored is printed anew by --print."""
 
 import argparse
+import collections
 import contextlib
 import copy
 import hashlib
@@ -27,6 +36,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 from circumstances import circumstances
 from million import Server, cpu_s, p99, size_mib
@@ -39,7 +49,10 @@ LOADS = {8: (66, 12, 2), 16: (66, 12, 1), 64: (264, 5, 2)}
 LEARNING = 66
 # `eval live` asks a question at k = 1 to see whether the server is there, and one to warm it, in the way of the block.
 UNCOUNTED = 2
-CELL = {"blocks_s": [], "cpu_s": [], "questions_s": [], "peak_mib": 0}
+CELL = {"blocks_s": [], "cpu_s": [], "questions_s": [], "counted": {}, "peak_mib": 0}
+# Stages of a row, and metrics of a server, by the beginnings of their names.
+STAGES = ("segments", "speculations")
+METRICS = ("spechop_question_k_", "spechop_refused_total")
 
 
 class Bench:
@@ -56,8 +69,8 @@ class Bench:
         return [self.drawn[at:at + of_block] for at in range(0, of_block * blocks, of_block)]
 
     def ask(self, server: Server, way: str, block: list, at_once: int) -> tuple:
-        """Seconds until the last answer, the processor's of the server, and those of each question."""
-        before = cpu_s(server.process.pid)
+        """Seconds until the last answer, the processor's of the server, those of each question, and what was counted."""
+        counted, before = metrics(server), cpu_s(server.process.pid)
         ids, out = self.folder / "ids.json", pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         ids.write_text(json.dumps({"2wiki": block}))
         # The standard agent is asked whenever nobody says otherwise.
@@ -75,7 +88,8 @@ class Bench:
         rows = [json.loads(line) for line in (out / "rows.jsonl").open()]
         if len(rows) != len(block):
             sys.exit(f"{len(rows)} of {len(block)} questions were answered")
-        return took, cpu_s(server.process.pid) - before, [row["latency_ms"] / 1e3 for row in rows]
+        computed = cpu_s(server.process.pid) - before
+        return took, computed, [row["latency_ms"] / 1e3 for row in rows], calls(rows) + (metrics(server) - counted)
 
     def run(self, found: dict, keep):
         """Asks what `found` lacks, and calls `keep` after every turn. If it lacks nothing, no server is started."""
@@ -98,15 +112,34 @@ class Bench:
                 asked = len(next(iter(ways.values()))["blocks_s"])
                 for turn in range(asked, rounds * len(blocks)):
                     for number, (way, cell) in enumerate(ways.items()):
-                        block = blocks[(turn + 2 * number) % len(blocks)]
-                        took, computed, questions = self.ask(servers[way], way, block, at_once)
+                        block = blocks[block_of(turn, number, len(blocks))]
+                        took, computed, questions, counted = self.ask(servers[way], way, block, at_once)
                         cell["blocks_s"].append(took)
                         cell["cpu_s"].append(computed)
                         cell["questions_s"] += questions
+                        cell["counted"] = dict(collections.Counter(cell["counted"]) + counted)
                         # It only grows, whatever way is asked.
                         cell["peak_mib"] = max(cell["peak_mib"], size_mib(servers[way].process.pid, "VmHWM"))
                         print(f"{at_once} at once, k = {way}: {len(block) / took:.3f} questions/s", file=sys.stderr)
                     keep()
+
+
+def block_of(turn: int, number: int, blocks: int) -> int:
+    """Which block the way of this number asks in this turn."""
+    return (turn + 2 * number) % blocks
+
+
+def calls(rows: list) -> collections.Counter:
+    """The calls that these questions have begun, and those of them that were of no use."""
+    return collections.Counter({f"{stage} {fate}": sum(row[stage][fate] for row in rows) for stage in STAGES for fate in ("started", "wasted")})
+
+
+def metrics(server: Server) -> collections.Counter:
+    """What the server has counted since its start."""
+    with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=120) as answer:
+        lines = answer.read().decode().splitlines()
+    counted = (line.rpartition(" ") for line in lines if line.startswith(METRICS))
+    return collections.Counter({name: float(value) for name, _, value in counted})
 
 
 def resumed(path: pathlib.Path, run: dict) -> dict:
@@ -127,46 +160,123 @@ def whole(found: dict) -> dict:
     return {load: ways for load, ways in found.items() if all(len(cell["blocks_s"]) == LOADS[int(load)][1] * LOADS[int(load)][2] for cell in ways.values())}
 
 
+def even(found: dict) -> dict:
+    """The loads at which every way has asked each block equally often, however often that is."""
+    turns = {load: {len(cell["blocks_s"]) for cell in ways.values()} for load, ways in found.items()}
+    return {load: found[load] for load, of in turns.items() if len(of) == 1 and 0 not in of and max(of) % LOADS[int(load)][1] == 0}
+
+
+def printed(run: dict, found: dict) -> str:
+    parts = [as_table(found), as_work(found)]
+    starts = run.get("starts", 1)
+    if starts > 1:
+        parts.append(f"The server was started {starts} times, and `auto` learnt anew each time.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
 def as_table(found: dict) -> str:
     lines = [
-        "| at once | under way, mean | k | questions a second | of the first | processor seconds a question | of the first | p50, s | p99, s | of the first (95 %) "
-        "| memory at most so far, MiB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| at once | under way, mean | k | questions a second | of the first | processor seconds a question | of the first | mean, s | of the first "
+        "| p50, s | p99, s | of the first (95 %) | against itself (95 %) | memory at most so far, MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for at_once, ways in found.items():
         first, block = None, LOADS[int(at_once)][0]
-        base = next(iter(ways.values()))
-        for way, cell in ways.items():
+        for number, (way, cell) in enumerate(ways.items()):
             blocks = len(cell["blocks_s"])
             rate = blocks * block / sum(cell["blocks_s"])
             computed = sum(cell["cpu_s"]) / (blocks * (block + UNCOUNTED))
             # Little's law: a block begins full and runs empty at its end.
             under_way = sum(cell["questions_s"]) / sum(cell["blocks_s"])
-            slowest = p99(cell["questions_s"])
+            mean, slowest = statistics.fmean(cell["questions_s"]), p99(cell["questions_s"])
+            asked = by_block(cell["questions_s"], int(at_once), number)
             of_first = "1"
             if first:
-                low, high = interval(cell["questions_s"], base["questions_s"], block)
-                of_first = f"{slowest / first[2]:.3f} ({low:.3f} to {high:.3f})"
-            first = first or (rate, computed, slowest)
+                of_first = f"{slowest / first[3]:.3f} {between(interval(asked, first[4]))}"
+            first = first or (rate, computed, mean, slowest, asked)
             lines.append(
                 f"| {at_once} | {under_way:.1f} | {way} | {rate:.3f} | {rate / first[0]:.3f} | {computed:.3f} | {computed / first[1]:.3f} "
-                f"| {statistics.median(cell['questions_s']):.2f} | {slowest:.2f} | {of_first} "
-                f"| {cell['peak_mib']:.0f} |"
+                f"| {mean:.2f} | {mean / first[2]:.3f} | {statistics.median(cell['questions_s']):.2f} | {slowest:.2f} | {of_first} "
+                f"| {between(itself(asked))} | {cell['peak_mib']:.0f} |"
             )
     return "\n".join(lines)
 
 
-def interval(questions: list, first: list, block: int) -> tuple:
+def as_work(found: dict) -> str:
+    """Nothing for a run of a time when nothing was counted."""
+    cells = [(at_once, way, cell) for at_once, ways in found.items() for way, cell in ways.items() if cell.get("counted")]
+    if not cells:
+        return ""
+    lines = [
+        "| at once | k | mean k | questions with k above 1 | segments a question | in vain | guesses a question | in vain "
+        "| guesses without an idle core, a question |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for at_once, way, cell in cells:
+        counted, rows = collections.Counter(cell["counted"]), len(cell["questions_s"])
+        asked = counted["spechop_question_k_count"]
+        above = 1 - counted['spechop_question_k_bucket{le="1.0"}'] / asked
+        of_rows = " | ".join(f"{counted[f'{stage} {fate}'] / rows:.3f}" for stage in STAGES for fate in ("started", "wasted"))
+        coreless = counted['spechop_refused_total{stage="speculation",reason="no_core"}'] / asked
+        lines.append(f"| {at_once} | {way} | {counted['spechop_question_k_sum'] / asked:.2f} | {above:.1%} | {of_rows} | {coreless:.3f} |")
+    return "\n".join(lines)
+
+
+def by_block(questions: list, at_once: int, number: int) -> list:
+    """The seconds of the questions of each asking of each block, by the way of this number."""
+    size, blocks, _ = LOADS[at_once]
+    asked = [[] for _ in range(blocks)]
+    for turn, at in enumerate(range(0, len(questions), size)):
+        asked[block_of(turn, number, blocks)].append(questions[at:at + size])
+    return asked
+
+
+def interval(ours: list, theirs: list) -> tuple:
     """Of the ratio of two p99s, if other blocks had been drawn (bootstrap): the questions of a block share a machine's moment."""
     rng = random.Random(1)
-    ours, theirs = ([side[at:at + block] for at in range(0, len(side), block)] for side in (questions, first))
-    drawn = lambda blocks: p99(sum(rng.choices(blocks, k=len(blocks)), []))
-    ratios = sorted(drawn(ours) / drawn(theirs) for _ in range(DRAWS))
-    return ratios[int(0.025 * DRAWS)], ratios[int(0.975 * DRAWS)]
+    pairs = [pair for asked in zip(ours, theirs) for pair in zip(*asked)]
+    return within(ratio(*zip(*rng.choices(pairs, k=len(pairs)))) for _ in range(DRAWS))
+
+
+def itself(asked: list) -> tuple:
+    """Of the ratio of the p99s of two halves of a way's turns. A block that was asked twice has a part in both."""
+    rng = random.Random(1)
+    shuffled = lambda some: rng.sample(some, len(some))
+    orders = (sum(map(shuffled, shuffled(asked)), []) for _ in range(DRAWS))
+    return within(ratio(turns[::2], turns[1::2]) for turns in orders)
+
+
+def ratio(ours: list, theirs: list) -> float:
+    """Of the p99s of the questions of these turns."""
+    ours, theirs = (p99([took for turn in turns for took in turn]) for turns in (ours, theirs))
+    return ours / theirs
+
+
+def within(ratios) -> tuple:
+    """What 95 of 100 of them lie between."""
+    ratios = sorted(ratios)
+    return ratios[int(0.025 * len(ratios))], ratios[int(0.975 * len(ratios))]
+
+
+def between(bounds: tuple) -> str:
+    return "({:.3f} to {:.3f})".format(*bounds)
+
+
+class Print(argparse.Action):
+    """Prints stored runs as this script prints them now. Needs nothing else, as --help does."""
+
+    def __call__(self, parser, _namespace, folders, _option=None):
+        for folder in folders:
+            run = json.loads((folder / "results.json").read_text())
+            text = printed(run, even(run["at_once"]))
+            (folder / "printed.md").write_text(text)
+            print(text, end="")
+        parser.exit()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--print", action=Print, type=pathlib.Path, nargs="+", metavar="FOLDER", help="runs that are stored, printed anew")
     parser.add_argument("--spechop", required=True)
     parser.add_argument("--index", type=pathlib.Path, required=True, help="the index of 2WikiMultihopQA's extended corpus")
     parser.add_argument("--questions", type=pathlib.Path, required=True, help="2WikiMultihopQA, as eval/run.sh prepares it")
@@ -191,11 +301,9 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         Bench(args, pathlib.Path(folder)).run(run["at_once"], keep)
-    table = as_table(whole(run["at_once"]))
-    if run["starts"] > 1:
-        table += f"\n\nThe server was started {run['starts']} times, and `auto` learnt anew each time."
-    (args.out / "printed.md").write_text(table + "\n")
-    print(table)
+    table = printed(run, whole(run["at_once"]))
+    (args.out / "printed.md").write_text(table)
+    print(table, end="")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Guesses and verdicts that somebody brings: of a speculator or a verifier we know nothing but a file of
 //! what it said at each hop. They are read and checked here, and played by [`crate::play_brought`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
 
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::asked::number;
 use crate::stage::RecordedGuess;
 use crate::{Control, Variant};
 
-/// Why a file cannot be played. Names the file and the line.
+/// Why what was brought cannot be played. If a line is wrong, it names the file and the line.
 #[derive(Debug, thiserror::Error)]
 pub enum BroughtError {
     /// The file cannot be read to its end.
@@ -47,6 +47,22 @@ pub enum BroughtError {
         /// What is wrong.
         reason: String,
     },
+    /// No variant plays the guesses of this name.
+    #[error("no variant plays the guesses of `{0}`: say --variant k=…,speculator={0}")]
+    UnplayedGuesses(String),
+    /// No variant plays the verdicts of this name.
+    #[error(
+        "no variant plays the verdicts of `{0}`, which take the usual verifier's place: \
+         say whose guesses they are of with --variant k=…,speculator=NAME"
+    )]
+    UnplayedVerdicts(String),
+    /// Variants of these speculators would be judged by the same verdicts.
+    #[error(
+        "verdicts are of one speculator's guesses: name one of {} in every --variant \
+         (speculator=NAME)",
+        .0.join(", ")
+    )]
+    SeveralJudged(Vec<String>),
 }
 
 /// How many hops each question of a bundle has. `None`: its sequential agent was not recorded whole, so
@@ -144,13 +160,16 @@ impl Brought {
         self.verdicts.as_ref().map_or(0, Named::len)
     }
 
-    /// The variants, each followed by those that play what was brought in its place. Guesses take the
-    /// place of the usual speculator's; so do a
-    /// control's, if it says something of the variant. Verdicts are of the guesses that were brought, else of
-    /// ours, and never of a control's; they
-    /// take the place of the usual verifier's. A file has one guess of a hop, so variants of several
-    /// guesses stand alone.
-    pub fn beside(&self, variants: &[Variant]) -> Vec<Variant> {
+    /// The variants, each followed by those that play what was brought in its place. Guesses take the place
+    /// of the usual speculator's; so do a control's, if it says something of the variant. Verdicts are of
+    /// the guesses that were brought, else of one recorded speculator's, and never of a control's or a
+    /// cascade's; they take the place of the usual verifier's. A file has one guess of a hop, so variants of
+    /// several guesses stand alone.
+    ///
+    /// # Errors
+    ///
+    /// Guesses or verdicts that no variant plays, and verdicts that would judge several speculators.
+    pub fn beside(&self, variants: &[Variant]) -> Result<Vec<Variant>, BroughtError> {
         let usual = Variant::standard();
         let mut all: Vec<Variant> = Vec::new();
         let mut add = |variant: Variant| {
@@ -169,23 +188,50 @@ impl Brought {
                 add(variant.clone().with_speculator(&control.name));
             }
             let mut judged = variant.clone();
-            if let Some(guesses) = &self.guesses {
-                if !is_usual {
-                    continue;
-                }
-                judged = variant.clone().with_speculator(&guesses.name);
+            if let Some(guesses) = self.guesses.as_ref().filter(|_| is_usual) {
+                judged = judged.with_speculator(&guesses.name);
                 add(judged.clone());
             }
-            if let Some(verdicts) = self
-                .verdicts
-                .as_ref()
-                .filter(|_| judged.is_verified_by(VerifierMode::Rule))
-            {
+            if let Some(verdicts) = self.verdicts.as_ref().filter(|_| self.judges(&judged)) {
                 judged.verdicts = Some(verdicts.name.clone());
                 add(judged);
             }
         }
-        all
+        self.must_be_played(&all)?;
+        Ok(all)
+    }
+
+    /// Whether verdicts can be of this variant's guesses.
+    fn judges(&self, variant: &Variant) -> bool {
+        let are_theirs = match &self.guesses {
+            Some(guesses) => variant.speculator() == guesses.name,
+            // Nobody has seen the guesses that were made here.
+            None => !self.guesses_for(variant),
+        };
+        are_theirs && variant.is_verified_by(VerifierMode::Rule)
+    }
+
+    /// Refuses what none of these plays, and verdicts on several speculators' guesses.
+    fn must_be_played(&self, variants: &[Variant]) -> Result<(), BroughtError> {
+        let played = || variants.iter().filter(|variant| !variant.is_standard());
+        if let Some(guesses) = &self.guesses
+            && !played().any(|variant| variant.speculator() == guesses.name)
+        {
+            return Err(BroughtError::UnplayedGuesses(guesses.name.clone()));
+        }
+        let Some(verdicts) = &self.verdicts else {
+            return Ok(());
+        };
+        let judged = played().filter(|variant| self.verdicts_for(variant));
+        let judged: BTreeSet<&str> = judged.map(Variant::speculator).collect();
+        match judged.len() {
+            0 => Err(BroughtError::UnplayedVerdicts(verdicts.name.clone())),
+            1 => Ok(()),
+            _ => {
+                let names = judged.into_iter().map(str::to_owned);
+                Err(BroughtError::SeveralJudged(names.collect()))
+            }
+        }
     }
 
     /// Whether the variant plays anything of this.

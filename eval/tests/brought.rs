@@ -207,6 +207,7 @@ async fn verdicts_take_the_place_of_rules_and_take_their_time() {
     let judged = |verdicts: &str| {
         let brought = brought(&guesses(&script), Some(verdicts), 3);
         let ways = brought.beside(&[Variant::standard(), way.clone()]);
+        let ways = ways.unwrap();
         let names: Vec<_> = ways.iter().map(ToString::to_string).collect();
         let expected = [
             "k=1",
@@ -261,7 +262,7 @@ async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
     }
     let usual = [variant("k=1"), variant("k=inf"), variant("k=2,salvage=off")];
     let names = |variants: &[Variant]| -> Vec<String> {
-        let all = controls.beside(variants);
+        let all = controls.beside(variants).unwrap();
         all.iter().map(ToString::to_string).collect()
     };
     assert_eq!(
@@ -282,22 +283,21 @@ async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
             "k=3,speculator=silent,plan-ahead=on",
         ]
     );
-    // Verdicts are of our guesses still, and of no control's.
+    // Verdicts are of our guesses still, and of no control's, even if a variant names it.
     let mut judged = controls.clone();
     let verdicts = "{\"question\":\"q0\",\"hop\":1,\"accept\":true}";
     judged
         .read_verdicts("judge", "verdicts", verdicts.as_bytes(), &counts(3))
         .unwrap();
-    let all = judged.beside(&[variant("k=inf"), variant("k=3,speculator=hot-0.05")]);
-    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let all = judged.beside(&[variant("k=inf"), variant("k=3,speculator=blind")]);
+    let all: Vec<String> = all.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(
         all,
         [
             "k=inf",
             "k=inf,speculator=blind",
             "k=inf,verdicts=judge",
-            "k=3,speculator=hot-0.05",
-            "k=3,speculator=hot-0.05,verdicts=judge",
+            "k=3,speculator=blind",
         ]
     );
     let play = |way: &str| played(&bundle, &variant(way), &controls);
@@ -419,7 +419,60 @@ async fn what_names_nothing_that_was_brought_is_played_as_ever() {
         (none.speculations.started, none.hops[0].speculation_ms),
         (0, None)
     );
+}
+
+/// The variants with what was brought beside them, or why they are refused.
+fn beside(brought: &Brought, ways: &[&str]) -> String {
+    let ways: Vec<Variant> = ways.iter().map(|way| variant(way)).collect();
+    match brought.beside(&ways) {
+        Ok(all) => {
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            all.join(" ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_is_brought_is_played_or_refused() {
+    let guesses = brought("", None, 1);
     // A file has one guess of a hop.
-    let ways = brought.beside(&[variant("k=3,guesses=3"), variant("k=3,speculator=llm")]);
-    assert_eq!(ways.len(), 2);
+    assert_eq!(
+        beside(&guesses, &["k=3,guesses=3", "k=3"]),
+        "k=3,guesses=3 k=3 k=3,speculator=mine"
+    );
+    // They can stand alone: our speculator need not be recorded.
+    let alone = "k=3,speculator=mine";
+    assert_eq!(beside(&guesses, &["k=1", alone]), "k=1 k=3,speculator=mine");
+    for way in ["k=1,speculator=mine", "k=3,guesses=3", "k=3,speculator=llm"] {
+        let told = beside(&guesses, &["k=1", way]);
+        let words = "no variant plays the guesses of `mine`: say --variant k=…,speculator=mine";
+        assert_eq!(told, words, "{way}");
+    }
+    let both = brought("", Some(""), 1);
+    assert_eq!(
+        beside(&both, &["k=3,speculator=llm", alone]),
+        "k=3,speculator=llm k=3,speculator=mine k=3,speculator=mine,verdicts=judge"
+    );
+}
+
+#[test]
+fn verdicts_are_of_one_speculators_guesses() {
+    let mut judge = Brought::default();
+    let read = judge.read_verdicts("judge", "a file", "".as_bytes(), &counts(1));
+    read.unwrap();
+    assert_eq!(
+        beside(&judge, &["k=3,speculator=llm", "k=2,verifier=exact"]),
+        "k=3,speculator=llm k=3,speculator=llm,verdicts=judge k=2,verifier=exact"
+    );
+    assert_eq!(
+        beside(&judge, &["k=2", "k=inf", "k=3,speculator=llm"]),
+        "verdicts are of one speculator's guesses: name one of hot, llm in every --variant \
+         (speculator=NAME)"
+    );
+    for way in ["k=1", "k=3,verifier=exact", "k=3,guesses=3"] {
+        let told = beside(&judge, &[way]);
+        let words = "no variant plays the verdicts of `judge`";
+        assert!(told.starts_with(words), "{way}: {told}");
+    }
 }

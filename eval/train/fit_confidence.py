@@ -82,19 +82,17 @@ def signs(segments, readings):
     ]
 
 
-def answered(bundle):
-    """Each question of a bundle: the signs of its answer and of its form, and whether the answer is right."""
-    segments, readings, retrieved = {}, {}, {}
+def trajectories(bundle):
+    """Each question of a bundle as the agent at k = 1 came through it: its segments and readings, and its answer, if it was recorded to the end."""
+    segments, readings = {}, {}
     for stage in lines(bundle / "stages.jsonl"):
         asked = stage["input"]
         if asked["stage"] == "segment":
             segments[asked["question"], json.dumps(asked["hops"]), asked["must_answer"]] = stage
         elif asked["stage"] == "reading":
             readings.setdefault(asked["sub_question"], stage)
-        elif asked["stage"] == "retrieval":
-            retrieved.setdefault(asked["query"], stage)
     for question in lines(bundle / "questions.jsonl"):
-        hops, sure, read, several, answer = [], [], [], [], None
+        hops, wrote, read, answer = [], [], [], None
         # As the stages have it.
         text = " ".join(question["text"].split())
         while answer is None:
@@ -102,7 +100,7 @@ def answered(bundle):
             stage = segments.get((*known, False)) or segments.get((*known, True))
             if stage is None:
                 break
-            sure.append(stage.get("sure"))
+            wrote.append(stage)
             if "answer" in stage["output"]:
                 answer = stage["output"]["answer"]
                 break
@@ -110,17 +108,31 @@ def answered(bundle):
             reading = readings.get(asked)
             if reading is None or len(hops) > 16:
                 break
-            found = reading["output"]["read"]
-            read.append((reading.get("sure"), found is not None))
-            passages = retrieved[asked]["output"]["passages"]
-            several.append(names_several(asked, [passage["title"] for passage in passages]))
-            hops.append([asked, found or "No relevant information found"])
-        if answer is not None and read:
-            right = normalised(answer) in map(normalised, question["answers"])
-            row = signs(sure, read)
-            form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
-            more = [chooses(answer, text), asks_when(hops[-1][0]), sum(several) / len(several)]
-            yield [*row, *map(float, more)], form, right
+            read.append(reading)
+            hops.append([asked, reading["output"]["read"] or "No relevant information found"])
+        yield question, wrote, read, answer
+
+
+def answered(bundle):
+    """Each question of a bundle: the signs of its answer and of its form, and whether the answer is right."""
+    retrieved = {}
+    for stage in lines(bundle / "stages.jsonl"):
+        if stage["input"]["stage"] == "retrieval":
+            retrieved.setdefault(stage["input"]["query"], stage)
+    for question, wrote, read, answer in trajectories(bundle):
+        if answer is None or not read:
+            continue
+        text = " ".join(question["text"].split())
+        asked = [stage["input"]["sub_question"] for stage in read]
+        found = [retrieved[sub_question]["output"]["passages"] for sub_question in asked]
+        titles = [[passage["title"] for passage in passages] for passages in found]
+        several = [names_several(*hop) for hop in zip(asked, titles)]
+        right = normalised(answer) in map(normalised, question["answers"])
+        sure = [stage.get("sure") for stage in wrote]
+        row = signs(sure, [(stage.get("sure"), stage["output"]["read"] is not None) for stage in read])
+        form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
+        more = [chooses(answer, text), asks_when(asked[-1]), sum(several) / len(several)]
+        yield [*row, *map(float, more)], form, right
 
 
 def chance(weights, row):
@@ -165,15 +177,15 @@ def fitted(rows):
     return weights
 
 
-def calibration_error(said, bins=10):
+def binned(said, bins=10):
+    """What was said and whether it was so, in bins of equal width."""
+    return [[(p, r) for p, r in said if n / bins <= p < (n + 1) / bins or (p == 1 and n == bins - 1)] for n in range(bins)]
+
+
+def calibration_error(said):
     """Expected calibration error over bins of equal width."""
-    total = 0.0
-    for n in range(bins):
-        inside = [(p, r) for p, r in said if n / bins <= p < (n + 1) / bins or (p == 1 and n == bins - 1)]
-        if inside:
-            gap = sum(p for p, _ in inside) - sum(r for _, r in inside)
-            total += abs(gap)
-    return total / max(1, len(said))
+    gaps = (abs(sum(p for p, _ in inside) - sum(r for _, r in inside)) for inside in binned(said))
+    return sum(gaps) / max(1, len(said))
 
 
 def cross_validated(every):

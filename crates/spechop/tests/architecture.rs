@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +14,8 @@ const PAGE: &str = include_str!("../../../ARCHITECTURE.md");
 const HEADER: [&str; 4] = ["package", "its one job", "uses", "never"];
 /// What all of our packages are called.
 const OURS: &str = "spechop";
+/// All models in the repository together: everybody who clones it gets them.
+const MODELS_BYTES_MAX: u64 = 80_000_000;
 
 /// What the page says about one package.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -230,4 +233,19 @@ fn no_test_file_is_left_out() {
         }
     }
     assert!(joined > 10, "only {joined} crates have tests/it.rs");
+}
+
+/// A file's bytes, or those of all files below a folder.
+fn bytes(path: &Path) -> io::Result<u64> {
+    if !path.is_dir() {
+        return Ok(fs::metadata(path)?.len());
+    }
+    fs::read_dir(path)?.map(|entry| bytes(&entry?.path())).sum()
+}
+
+#[test]
+fn the_models_in_the_repository_are_small() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/models");
+    let found = bytes(&models).unwrap();
+    assert!(found <= MODELS_BYTES_MAX, "{found} bytes");
 }

@@ -27,6 +27,28 @@ impl Bundle {
         }
     }
 
+    /// A copy in which nobody was recorded to guess, as at k = 1.
+    fn at_one(name: &str) -> Self {
+        let stored = Self::stored(name);
+        let copy = stored.path("at-one");
+        fs::create_dir(&copy).unwrap();
+        for file in ["bundle.json", "questions.jsonl"] {
+            let original = format!("{}/{file}", stored.bundle);
+            fs::copy(original, format!("{copy}/{file}")).unwrap();
+        }
+        let stages = fs::read_to_string(format!("{}/stages.jsonl", stored.bundle)).unwrap();
+        let kept = stages.split_inclusive('\n');
+        let kept: String = kept
+            .filter(|line| !line.contains(r#""stage":"speculation""#))
+            .collect();
+        assert!(kept.len() < stages.len());
+        fs::write(format!("{copy}/stages.jsonl"), kept).unwrap();
+        Self {
+            bundle: copy,
+            ..stored
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
@@ -197,6 +219,64 @@ fn no_guess_gains_nothing() {
     let table = printed(&bundle.eval("simulate", &["--k", "3", "--guesses", &file]));
     let end = format!("empty: guesses for 0 of {} hops\n", bundle.hops().len());
     assert!(table.ends_with(&end), "{table}");
+}
+
+#[test]
+fn a_bundle_needs_no_guesses_of_ours() {
+    let bundle = Bundle::at_one("2wiki-1.5b");
+    let hops = bundle.hops();
+    assert_eq!(hops.len(), Bundle::stored("2wiki-1.5b").hops().len());
+    assert!(hops.iter().all(|hop| hop["ours"].is_null()), "{hops:?}");
+    let guess = |hop: &Value| json!({"question": hop["question"], "hop": hop["hop"], "guess": hop["observed"], "ms": 0});
+    let file = bundle.file("mine.jsonl", hops.iter().map(guess));
+    let way = "k=3,speculator=mine";
+    let means = bundle.simulated(&["--variant", way, "--guesses", &file]);
+    assert_eq!(means.len(), 2, "k = 1 and mine: {means:?}");
+    let mine = of(&means, way);
+    assert!(
+        number(mine, "p") > 0.0 && number(mine, "rel_lat") < 1.0,
+        "{mine}"
+    );
+    let nobodys = "the bundle has no guesses of `hot`, nor of anybody else";
+    refused(&bundle.eval("questions", &["--speculator", "hot"]), nobodys);
+    refused(&bundle.eval("choose", &[]), nobodys);
+
+    // If others were recorded, they are named.
+    let bundle = Bundle::stored("2wiki-gold-llm");
+    let (code, hops, told) = run(&bundle.eval("questions", &[]));
+    assert_eq!(code, 0, "{told}");
+    assert!(lines(&hops).iter().all(|hop| hop["ours"].is_null()));
+    let others = "`ours` is null; --speculator takes llm-1.5b, llm-135m\n";
+    assert!(told.ends_with(others), "{told}");
+}
+
+#[test]
+fn what_no_variant_plays_is_refused() {
+    let bundle = Bundle::stored("2wiki-gold-llm");
+    let (file, out) = (bundle.file("mine.jsonl", []), bundle.path("run"));
+    let with = |way: &str, more: &[&str], words: &str| {
+        let played = ["--variant", way, "--out", &out];
+        let args = [&played[..], more].concat();
+        refused(&bundle.eval("simulate", &args), words);
+        assert!(!PathBuf::from(&out).exists());
+    };
+    let (guesses, verdicts) = (["--guesses", &file], ["--verdicts", &file]);
+    let words = "no variant plays the guesses of `mine`: say --variant k=…,speculator=mine";
+    with("k=3,speculator=llm-1.5b", &guesses, words);
+    let words = "no variant plays the verdicts of `mine`";
+    with("k=3,speculator=llm-1.5b,verifier=exact", &verdicts, words);
+    // Nobody has seen what a cascade says.
+    let together = [&verdicts[..], &["--cascade", "llm-135m,llm-1.5b"]].concat();
+    with("k=3,speculator=cascade", &together, words);
+    let way = ["--variant", "k=3,speculator=llm-1.5b"];
+    let means = bundle.simulated(&[way, verdicts].concat());
+    of(&means, "k=3,speculator=llm-1.5b,verdicts=mine");
+
+    let bundle = Bundle::stored("2wiki-gold");
+    let both = ["--k", "3", "--variant", "k=3,speculator=hot-0.05"];
+    let args = [&both[..], &verdicts].concat();
+    let words = "verdicts are of one speculator's guesses: name one of hot, hot-0.05 ";
+    refused(&bundle.eval("simulate", &args), words);
 }
 
 #[test]

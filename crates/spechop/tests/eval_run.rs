@@ -147,6 +147,20 @@ fn what_the_script_calls_exists() {
     assert!(calls.len() > 100, "{}", calls.len());
     let is_free = |call: &String| call.contains("tuning.calls_max=");
     assert!(calls.iter().any(is_free), "FREE is not read");
+    // An older bundle may lack stages of these ways: that costs questions of this run, and no other run.
+    let is_papers = |call: &&String| call.starts_with("eval simulate ") && is_to_the_letter(call);
+    let papers: Vec<_> = calls.iter().filter(is_papers).collect();
+    assert_eq!(papers.len(), 2, "with and without latency: {papers:?}");
+    for call in papers {
+        assert!(call.contains("--whole-only"), "{call}");
+        assert!(call.contains("2wiki-own/simulated-paper-"), "{call}");
+    }
+    let records = |call: &&String| call.starts_with("eval record ") && call.contains("musique-own");
+    let record = calls.iter().find(records);
+    assert!(
+        record.is_some_and(|call| is_to_the_letter(call)),
+        "{record:?}"
+    );
     for call in calls {
         if call.starts_with("eval live ") || call.starts_with("eval record ") {
             asks_few(&call);
@@ -156,6 +170,12 @@ fn what_the_script_calls_exists() {
         let said = String::from_utf8(read.stderr).unwrap();
         assert!(read.status.success(), "spechop {call}: {said}");
     }
+}
+
+/// Whether the paper's verifier is asked for with the paper's algorithm.
+fn is_to_the_letter(call: &str) -> bool {
+    let call = call.replace('\\', "");
+    call.contains("k=inf,verifier=paper,algorithm=paper")
 }
 
 /// No more questions than COUNT, and no more at once than there are: `eval live` would refuse that.
@@ -230,20 +250,66 @@ fn a_report_is_of_what_there_is() {
         "2wiki-own/live-0",
         "musique-gold/simulated-4150",
         "web/musique",
+        "musique-own/simulated-paper-4150",
     ] {
         fs::create_dir_all(out.join(run)).unwrap();
     }
     let (success, said) = place.run(&["report"], &[]);
     assert!(success, "{said}");
     let calls = place.calls();
-    let of = |call: &String| call.starts_with("eval report ");
-    let call = calls.iter().find(|call| of(call)).unwrap();
-    let (runs, _) = call.split_once("--out").unwrap();
-    let runs: Vec<_> = runs
-        .split(' ')
-        .skip(2)
-        .filter(|run| !run.is_empty())
-        .collect();
-    assert_eq!(runs.len(), 3, "{call}");
-    assert!(runs.iter().all(|run| Path::new(run).is_dir()), "{call}");
+    let of = |call: &&String| call.starts_with("eval report ");
+    let reports: Vec<_> = calls.iter().filter(of).collect();
+    // What is played by the paper's verifier has a report of its own.
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    for (call, count) in reports.into_iter().zip([3, 1]) {
+        let (runs, out) = call.split_once("--out").unwrap();
+        let runs: Vec<_> = runs
+            .split(' ')
+            .skip(2)
+            .filter(|run| !run.is_empty())
+            .collect();
+        assert_eq!(runs.len(), count, "{call}");
+        assert!(runs.iter().all(|run| Path::new(run).is_dir()), "{call}");
+        let is_papers = |text: &str| text.contains("paper");
+        assert_eq!(runs.iter().any(|run| is_papers(run)), count == 1, "{call}");
+        assert_eq!(is_papers(out), count == 1, "{call}");
+    }
+}
+
+#[test]
+fn every_part_that_ends_well_notes_how_long_it_took() {
+    let place = Place::new();
+    for (parts, ends) in [
+        (&["saturation", "report"][..], "0"),
+        (&["replay"], "1"),
+        (&["report"], "0"),
+    ] {
+        let (success, said) = place.run(parts, &[("ENDS", ends)]);
+        assert_eq!(success, ends == "0", "{said}");
+    }
+    let times = |folder: &str| {
+        let file = place.0.path().join(folder).join("times.tsv");
+        fs::read_to_string(file).unwrap()
+    };
+    let told = times("out");
+    let mut lines = told
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let of: Vec<_> = lines.collect();
+    let parts: Vec<&str> = of.iter().map(|line| line[0]).collect();
+    assert_eq!(parts, ["saturation", "report", "report"], "{told}");
+    for line in of {
+        assert_eq!(line.len(), head.len(), "{told}");
+        assert!(line[2].parse::<u64>().is_ok(), "{told}");
+        for load in [line[3], line[4]] {
+            let means = load.split(' ').filter(|mean| mean.parse::<f64>().is_ok());
+            assert_eq!(means.count(), 3, "{told}");
+        }
+        assert!(!line[5].is_empty(), "{told}");
+    }
+    // The runs of this machine lie in its data folder, and so do their times.
+    let (success, said) = place.run(&["saturation"], &[("OUT", "")]);
+    assert!(success, "{said}");
+    assert_eq!(times("eval/runs").lines().count(), 2);
 }

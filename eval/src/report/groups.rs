@@ -15,7 +15,7 @@ use super::{ReportError, unlike};
 use rows::{baselines, compare, never_begun, pairs, rows_by_variant};
 
 /// The paper's mean latency of web search.
-const WEB_MS: f64 = 4150.0;
+pub(super) const WEB_MS: f64 = 4150.0;
 
 /// A run of fewer questions is a sample to try things with.
 pub(super) const MANY: usize = 30;

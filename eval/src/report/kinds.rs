@@ -1,4 +1,4 @@
-//! What each type of question gains.
+//! What each type of question gains, and how well it is answered.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use spechop_theory::Interval;
 
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, View, common, rel_lat};
+use super::quality::em_and_f1;
 use super::table::{Cell, Table};
 
 /// A type of question.
@@ -100,6 +101,7 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
                 .iter()
                 .filter(|question| question.kind == kind.name)
                 .count();
+            let [em, f1] = em_and_f1(&kind.with);
             rows.push(vec![
                 Cell::text(&view.label),
                 Cell::text(kind.name),
@@ -107,6 +109,8 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
                 Cell::text(with.name()),
                 Cell::interval(kind.rel_lat(), 3),
                 Cell::interval(kind.without_salvage(), 3),
+                em,
+                f1,
                 Cell::share_of(kind.estimated, asked),
                 Cell::interval(kind.estimates.bound(), 3),
                 Cell::interval(kind.estimates.bound_at_length(), 3),
@@ -121,11 +125,11 @@ pub(super) fn table(group: &Group<'_>, speculator: &str) -> Table {
         title: format!("By type of question, speculator {speculator}"),
         about: "With and without salvage over the same questions, beside what theory says with the type's own \
                 effective p, α and β. Theory knows neither of salvage nor of plan-ahead: if a wrong guess is of no \
-                consequence to the next sub-question, they can do better."
+                consequence to the next sub-question, they can do better. EM and F1 are those of the variant."
             .into(),
         columns: [
-            "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "Questions of p, α, β", "RelLat*",
-            "RelLat* at this length", "Effective p", "α", "β",
+            "Source", "Type", "Questions", "Variant", "RelLat", "RelLat, salvage off", "EM", "F1",
+            "Questions of p, α, β", "RelLat*", "RelLat* at this length", "Effective p", "α", "β",
         ]
         .map(String::from)
         .into(),

@@ -9,6 +9,7 @@ use crate::{Question, Row, Variant};
 
 use super::groups::{Case, Group, common};
 use super::quality::{flag, known};
+use super::speculation::with_dataset;
 use super::table::{Cell, Table};
 
 const STANDARD: &str = "standard";
@@ -67,7 +68,8 @@ pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
     let shown: Vec<_> = groups.iter().filter(has_rows).collect();
     let rest = |row: &&PublishedOutcome| !shown.iter().any(|group| is_beside(group, row));
     let rest = PUBLISHED_OUTCOMES.iter().filter(rest);
-    layout(rest.map(published_row).collect())
+    let rows = rest.map(|row| with_dataset(published_row(row), row.dataset));
+    layout(rows.collect())
 }
 
 fn is_beside(group: &Group<'_>, row: &PublishedOutcome) -> bool {

@@ -6,6 +6,7 @@ use crate::{Question, Row, Variant};
 use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
 use super::groups::{Case, Compared, Group, Pair, View, name};
+use super::speculation::with_dataset;
 use super::table::{Cell, Table};
 
 /// How a row did.
@@ -35,7 +36,8 @@ pub(super) fn table(group: &Group<'_>) -> Table {
 pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
     let rest = |row: &&PublishedAnswers| !groups.iter().any(|group| is_beside(group, row));
     let rest = PUBLISHED_ANSWERS.iter().filter(rest);
-    layout(rest.map(published_row).collect(), false)
+    let rows = rest.map(|row| with_dataset(published_row(row), row.dataset));
+    layout(rows.collect(), false)
 }
 
 fn is_beside(group: &Group<'_>, row: &PublishedAnswers) -> bool {
@@ -134,6 +136,17 @@ fn leaves_recording(group: &Group<'_>) -> bool {
     let compared = group.views.iter().flat_map(|view| &view.compared);
     let mut cases = compared.flat_map(|compared| &compared.cases);
     cases.any(|case| !case.row.is_answer_known())
+}
+
+/// EM and F1 over the cases whose answer is known.
+pub(super) fn em_and_f1(cases: &[Case<'_>]) -> [Cell; 2] {
+    let known = known(cases);
+    let scores: Vec<_> = known
+        .iter()
+        .map(|case| score(case.question, case.row))
+        .collect();
+    let [em, f1, ..] = means(&scores);
+    [em, f1].map(|cell| cell.over(scores.len(), cases.len()))
 }
 
 /// The cases whose answer is known.

@@ -43,16 +43,22 @@ pub(super) fn table(group: &Group<'_>) -> Table {
                 share(|c| c.accepted_right, |c| c.accepted_known),
                 sum(|c| c.rejected_known),
                 share(|c| c.rejected_right, |c| c.rejected_known),
+                share(
+                    |c| c.accepted_right,
+                    |c| c.accepted_right + c.rejected_right,
+                ),
             ]);
         }
     }
     Table {
         name: "verifier",
         title: "The verifier".into(),
-        about: "Comparisons of a guess with an observation, against the answers of the data set's own hops.".into(),
+        about: "Comparisons of a guess with an observation, against the answers of the data set's own hops. Recall is \
+                the share of checkable guesses with the right answer that were accepted."
+            .into(),
         columns: [
             "Source", "Variant", "Questions", "Hops", "Compared", "Accepted", "Accepted, checkable",
-            "Precision", "Rejected, checkable", "False rejects",
+            "Precision", "Rejected, checkable", "False rejects", "Recall",
         ]
         .map(String::from)
         .into(),

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test's own helpers")]
 
 mod decisions;
+mod kinds;
 mod numbers;
 mod page;
+mod paper;
 mod whole;
 
 use std::collections::BTreeMap;

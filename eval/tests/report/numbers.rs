@@ -268,37 +268,6 @@ fn drafts_are_counted_where_there_are_some() {
 }
 
 #[test]
-fn types_have_a_bound_of_their_own() {
-    let mut runs = both();
-    // Of one type no guess is right.
-    for row in &mut runs[0].rows {
-        if row.id.trim_start_matches('q').parse::<usize>().unwrap() % 3 == 0 {
-            row.hops
-                .iter_mut()
-                .filter(|hop| hop.kind == HopKind::Accepted)
-                .for_each(|hop| {
-                    hop.kind = HopKind::Rejected;
-                });
-        }
-    }
-    let report = report(&runs).unwrap();
-    let table = table(&report, "by_type");
-    is(cell(table, &["live", "bridge"], "RelLat*"), 1.0);
-    is(
-        cell(table, &["live", "comparison"], "RelLat*"),
-        1.0 - SHARE * 0.8 / 1.1,
-    );
-    is(
-        cell(table, &["live", "comparison"], "RelLat, salvage off"),
-        0.66,
-    );
-    assert_eq!(
-        cell(table, &["live", "bridge"], "Questions").text,
-        "10 of 10"
-    );
-}
-
-#[test]
 fn every_k_has_a_chance_of_no_difference() {
     // All five questions are faster: 2 of 2⁵ flips are as far off.
     let run = run(Source::Live, 5, &[("k=1", 1.0), ("k=3", 0.75)]);
@@ -400,30 +369,6 @@ fn a_run_with_the_exact_verifier_alone_is_judged_by_it() {
 }
 
 #[test]
-fn types_are_compared_over_common_questions() {
-    let mut runs = both();
-    // Without salvage, the first of each type was not answered, and of inference nothing was.
-    runs[0].rows.retain(|row| {
-        let i: usize = row.id.trim_start_matches('q').parse().unwrap();
-        row.variant.salvages() || (i >= 3 && i % 3 != 2)
-    });
-    // Where both were, salvage gained nothing.
-    for row in &mut runs[0].rows {
-        if row.variant.to_string() == "k=inf" && row.id.as_str() >= "q003" {
-            row.latency_ms *= 0.66 / 0.63;
-        }
-    }
-    let report = report(&runs).unwrap();
-    let of = |kind, column| cell(table(&report, "by_type"), &["live", kind], column);
-    assert_eq!(of("bridge", "Questions").text, "9 of 10, NOT WHOLE");
-    is(of("bridge", "RelLat"), 0.66);
-    is(of("bridge", "RelLat, salvage off"), 0.66);
-    assert_eq!(of("bridge", "Questions of p, α, β").text, "10 of 10");
-    assert_eq!(of("inference", "Questions").text, "10 of 10");
-    assert_eq!(of("inference", "RelLat, salvage off").text, "–");
-}
-
-#[test]
 fn full_speculation_stands_beside_what_it_is_held_against() {
     let full = "k=1,verifier=none,target=off";
     let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=inf", 0.7), (full, 0.2)];
@@ -472,27 +417,6 @@ fn full_speculation_stands_beside_what_it_is_held_against() {
             .about
             .contains("An answer is not known")
     );
-}
-
-/// Hashes are hexadecimal, and one in sixteen of them has an "e5".
-#[test]
-fn the_papers_tool_is_known_by_the_name_of_the_encoder() {
-    let stands_beside = |encoder: &str| {
-        let mut run = run(Source::Simulated, 10, &[("k=1", 1.0), ("k=3", 0.7)]);
-        run.info.injected = None;
-        run.info.parts = BTreeMap::from([
-            ("encoder".into(), encoder.into()),
-            ("index".into(), "some/manifest.json b6ba1f5de57dffd9".into()),
-        ]);
-        let report = report(&[run]).unwrap();
-        let speculation = table(&report, "speculation");
-        let mut firsts = speculation.rows.iter().map(|row| row[0].text.clone());
-        firsts.any(|text| text.starts_with("the paper") && text.ends_with("E5"))
-    };
-    assert!(stands_beside(
-        "e5-small-v2-int8/model.onnx f682c49d5bf14f9b"
-    ));
-    assert!(!stands_beside("bge-small/model.onnx 00e5e5e5e5e5e5e5"));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::bail;
-use spechop_eval::{AskedHop, Bundle, HopCounts, asked, write_whole};
+use anyhow::ensure;
+use spechop_eval::{AskedHop, Bundle, HopCounts, Variant, asked, write_whole};
 use spechop_sim::Clock;
 
 use super::record::{Latency, latency};
@@ -16,9 +16,9 @@ pub(crate) struct Args {
     /// The folder of the bundle that `spechop eval record` made.
     #[arg(long, value_name = "DIR")]
     bundle: PathBuf,
-    /// The speculator whose guesses are given beside, as `ours`.
-    #[arg(long, value_name = "NAME", default_value = "hot")]
-    speculator: String,
+    /// The speculator whose guesses are given beside, as `ours` [default: hot].
+    #[arg(long, value_name = "NAME")]
+    speculator: Option<String>,
     /// The latency that is added to every look-up. `0` adds none.
     #[arg(long, value_name = "MEAN:SIGMA:SEED|0", value_parser = latency, default_value = "0")]
     inject: Latency,
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Writes a JSON object for each hop of each question, as the agent at k = 1 came through it. Fields:
 question (id), dataset, kind, text, hop (from 1), sub_question, observed (what the target found), found,
-target_ms, and ours (guess, ms, confidence), which is null if our speculator had no guess.
+target_ms, and ours (guess, ms, confidence), which is null if no guess was recorded.
 Answer them with a program of your own, and play the answers with
 `spechop eval simulate --guesses FILE`.
 
@@ -43,16 +43,20 @@ Example:
 /// Writes them.
 pub(crate) fn run(args: &Args, output: impl Write) -> anyhow::Result<()> {
     let bundle = Bundle::read(&args.bundle)?;
-    must_guess(&bundle, &args.speculator)?;
+    let usual = Variant::standard();
+    let speculator = args.speculator.as_deref().unwrap_or(usual.speculator());
+    let recorded = bundle.speculators();
+    if args.speculator.is_some() {
+        must_guess(&bundle, speculator)?;
+    } else if !recorded.is_empty() && !recorded.contains(speculator) {
+        say!(
+            "the bundle has no guesses of `{speculator}`, so `ours` is null; --speculator takes {}",
+            Vec::from_iter(recorded).join(", ")
+        );
+    }
     let (mut clock, mut hops, mut whole) = (Clock::new(), Vec::new(), 0);
     for question in bundle.questions() {
-        match asked(
-            &mut clock,
-            &bundle,
-            question,
-            &args.speculator,
-            args.inject.0,
-        ) {
+        match asked(&mut clock, &bundle, question, speculator, args.inject.0) {
             Ok(found) => {
                 hops.extend(found);
                 whole += 1;
@@ -90,13 +94,15 @@ fn write(mut output: impl Write, hops: &[AskedHop]) -> anyhow::Result<()> {
 /// Refuses a speculator whose guesses were not recorded: played, it would never guess.
 pub(super) fn must_guess(bundle: &Bundle, speculator: &str) -> anyhow::Result<()> {
     let known = bundle.speculators();
-    if !known.contains(speculator) {
-        let known: Vec<_> = known.into_iter().collect();
-        bail!(
-            "the bundle has no guesses of `{speculator}`; it has those of: {}",
-            known.join(", ")
-        );
-    }
+    ensure!(
+        !known.is_empty(),
+        "the bundle has no guesses of `{speculator}`, nor of anybody else"
+    );
+    ensure!(
+        known.contains(speculator),
+        "the bundle has no guesses of `{speculator}`; it has those of: {}",
+        Vec::from_iter(known).join(", ")
+    );
     Ok(())
 }
 

@@ -15,11 +15,13 @@ use crate::input;
 #[command(next_help_heading = "Bring your own")]
 pub(crate) struct BroughtArgs {
     /// Play these guesses beside ours: JSON lines with question, hop, guess, ms and perhaps
-    /// confidence. `-` reads stdin.
+    /// confidence. `--variant k=…,speculator=NAME` plays them alone, by the name that they have in
+    /// tables. `-` reads stdin.
     #[arg(long, value_name = "FILE|-")]
     guesses: Option<String>,
     /// Play these verdicts beside our verifier's: JSON lines with question, hop, accept and perhaps
-    /// ms. They are of the guesses of --guesses, else of ours. `-` reads stdin.
+    /// ms. They are of the guesses of --guesses, else of one recorded speculator's: `hot`, or the
+    /// one that each --variant names. `-` reads stdin.
     #[arg(long, value_name = "FILE|-")]
     verdicts: Option<String>,
     /// Play a speculator that knows nothing beside ours: `blind` guesses at the same hops, as fast,

@@ -50,6 +50,7 @@ word for word the observation. If nothing was recorded behind such a guess, the 
 EM then says of how many questions it is.
 
 --guesses and --verdicts play a speculator or a verifier of your own; eval/README.md has an example.
+If the bundle has no guesses of `hot`, name yours in a variant, as in the last example.
 --control plays one that knows nothing: what the window gains with it is not owed to prediction.
 --cascade plays several that were recorded as one.
 
@@ -57,7 +58,8 @@ Examples:
   spechop eval simulate --bundle runs/2wiki --k 1,2,3,inf
   spechop eval simulate --bundle runs/2wiki --suite --inject 4150:1680:1 --out runs/2wiki-web-simulated
   spechop eval simulate --bundle runs/2wiki --variant k=3,rounds=on --variant k=3,salvage=off
-  spechop eval simulate --bundle runs/2wiki --k 3 --guesses mine.jsonl --out runs/2wiki-mine";
+  spechop eval simulate --bundle runs/2wiki --k 3 --guesses mine.jsonl --out runs/2wiki-mine
+  spechop eval simulate --bundle runs/2wiki --variant k=3,speculator=mine --guesses mine.jsonl";
 
 /// Plays, keeps the rows, prints the means.
 pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Result<()> {
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &Args, env: &Env, mut output: impl Write) -> anyhow::Res
     let bundle = Bundle::read(&args.bundle)?;
     let injected = args.inject.0;
     let read = args.brought.read(&bundle, injected)?;
-    let variants = read.brought.beside(&variants);
+    let variants = read.brought.beside(&variants)?;
     let (questions, rows) = play_all(&bundle, &variants, injected, &read.brought, args.whole_only)?;
     if let Some(dir) = &args.out {
         let command = super::command(env);
