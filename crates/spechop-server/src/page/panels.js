@@ -119,14 +119,16 @@ const told = ({ error, gap }) => [error && failure(error), gap && missing(gap)];
 
 /// How sure an answer is, in sentences; none if the server did not say.
 export function sure({ confidence, handed_over }) {
-  const { chance, supported, withheld } = obj(confidence);
-  const told = [];
-  if (handed_over) told.push('By the fallback: it is hardly a question of the form that the planner was trained on.');
+  const { chance, of_form, supported, withheld } = obj(confidence);
+  const isWithheld = typeof withheld === 'string';
+  const asked = handed_over ? 'By the fallback: this' : isWithheld && (maybe(of_form) ?? 1) < 0.5 && 'This';
   const percent = num(chance) < 0.01 ? 'less than 1' : Math.round(num(chance) * 100);
-  if (typeof withheld === 'string') told.push(`Withheld: ${withheld}`);
-  if (maybe(chance) !== null) told.push(`Right with chance ${percent} %.`);
-  if (supported === false) told.push('It stands in nothing that was looked up.');
-  return told;
+  return [
+    asked && `${asked} is hardly a question of the form that the planner was trained on.`,
+    isWithheld && `Withheld: ${withheld}`,
+    maybe(chance) !== null && `Right with chance ${percent} %.`,
+    supported === false && 'It stands in nothing that was looked up.',
+  ].filter(Boolean);
 }
 
 const STOPS = {
@@ -140,17 +142,20 @@ const STOPS = {
 const missing = ({ after, got }) =>
   el('p', { class: 'error' }, `Events are missing: after number ${after} came number ${got}. Nothing behind it is shown.`);
 
-export function failure({ code, message, fields, retryAfter }) {
-  const wrong = list(fields).map((field) => {
+function failure({ code, message, fields, retryAfter }) {
+  const wrong = fields.map((field) => {
     const { field: name, description, message } = obj(field);
     return el('li', {}, t(`${str(name)}: ${str(description) || str(message)}`));
   });
-  const again = num(retryAfter) ? ` Try again in ${s(num(retryAfter))}.` : '';
-  const node = el('div', { class: 'error' }, el('p', {}, el('strong', {}, 'No answer. '), t(str(message)), again));
-  if (code === 'UNAUTHENTICATED') node.append(el('p', {}, 'Enter an API key of this server under Budget and key, and ask again.'));
-  if (code) node.append(quiet(t(str(code))));
-  if (wrong.length) node.append(el('ul', {}, ...wrong));
-  return node;
+  const again = retryAfter ? ` Try again in ${s(retryAfter)}.` : '';
+  return el(
+    'div',
+    { class: 'error' },
+    el('p', {}, el('strong', {}, 'No answer. '), t(message), again),
+    code === 'UNAUTHENTICATED' && el('p', {}, 'Enter an API key of this server under Budget and key, and ask again.'),
+    code && quiet(t(code)),
+    wrong.length > 0 && el('ul', {}, ...wrong),
+  );
 }
 
 const HOWS = {

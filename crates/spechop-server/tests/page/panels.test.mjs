@@ -91,9 +91,22 @@ test('how sure an answer is is told in words, as far as it is known', () => {
     'Right with chance less than 1 %.',
     'It stands in nothing that was looked up.',
   ]);
-  for (const odd of [null, 1, 'x', [], { chance: 'x', withheld: 7, supported: 'no' }]) {
+  for (const odd of [null, 1, 'x', [], { chance: 'x', withheld: 7, supported: 'no', of_form: [] }]) {
     assert.ok(sure({ confidence: odd }).every((told) => typeof told === 'string'), JSON.stringify(odd));
   }
+});
+
+test('what is hardly a question is said to be none if its answer is withheld or the fallback stepped in', () => {
+  const hardly = 'is hardly a question of the form that the planner was trained on.';
+  const confidence = (of_form, withheld) => ({ chance: 0.02, of_form, supported: true, withheld });
+  const told = (of_form, withheld, handed_over) => sure({ confidence: confidence(of_form, withheld), handed_over });
+  const likely = 'Right with chance 2 %.';
+  assert.deepEqual(told(0.07, 'Serbian'), [`This ${hardly}`, 'Withheld: Serbian', likely]);
+  assert.deepEqual(told(0, ''), [`This ${hardly}`, 'Withheld: ', likely]);
+  // Withheld for another reason, or nobody knows the form.
+  for (const of_form of [0.5, 1, null, undefined]) assert.deepEqual(told(of_form, 'Serbian'), ['Withheld: Serbian', likely]);
+  assert.deepEqual(told(0.07), [likely]);
+  assert.deepEqual(told(0.07, undefined, { of_form: 0.07 }), [`By the fallback: this ${hardly}`, likely]);
 });
 
 test('whoever hears the page hears what went wrong with the run below', () => {

@@ -42,7 +42,7 @@ async fn what_is_no_question_is_declined_and_what_is_one_is_not() {
         let answer = ask(&mut server, question).await.unwrap();
         assert!(!is_declined(&answer), "{question}: {answer:?}");
     }
-    let (mut all, mut declined) = (0, 0);
+    let (mut all, mut declined, mut wanted) = (0, 0, 0);
     let mut unexpected = Vec::new();
     for (line, number) in INPUTS.lines().zip(1..) {
         let [kind, text, expected] = line.split('\t').collect::<Vec<_>>()[..] else {
@@ -51,6 +51,7 @@ async fn what_is_no_question_is_declined_and_what_is_one_is_not() {
         let known = ["refused", "declined", "any"];
         assert!(known.contains(&expected), "line {number}: {line}");
         all += 1;
+        wanted += usize::from(expected == "declined");
         let reply = ask(&mut server, text).await;
         assert_eq!(reply.is_err(), expected == "refused", "{line}: {reply:?}");
         match reply {
@@ -69,6 +70,14 @@ async fn what_is_no_question_is_declined_and_what_is_one_is_not() {
     assert!(
         declined * 100 >= 85 * all,
         "{declined} of {all}; answered, and should be declined: {unexpected:#?}"
+    );
+    // The same share of those that should be, lest they hide behind the quarter to which an answer
+    // would be as good: at most 21 of 143 are answered. When all were last counted, over a larger
+    // index, at most 26 of 196 were (docs/MEASURED.md has 87 % declined).
+    let answered = unexpected.len();
+    assert!(
+        answered * 100 <= 15 * wanted,
+        "{answered} of {wanted} are answered, and should be declined: {unexpected:#?}"
     );
     server.stop().await;
 }
