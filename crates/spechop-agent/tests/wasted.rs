@@ -223,12 +223,8 @@ async fn the_bill_tells_what_broken_off_calls_may_have_taken() {
     assert_eq!(known.money.plus(due.money_lost), dearest);
 }
 
-/// The second look-up is given up at its time limit, and nobody has said what it had taken.
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_at_its_limit_is_broken_off() {
-    let mut script = Script::steady(&[true, true], 50, 400, 20);
-    script.hops[1].target = Duration::from_secs(4);
-    let telling = Telling::new(script);
+/// Settings that give up a look-up after half a second, and the bill.
+fn impatient() -> (Bill, Settings) {
     let bill = Bill::default();
     let settings = Settings {
         bill: Some(bill.clone()),
@@ -238,6 +234,16 @@ async fn a_call_that_is_given_up_at_its_limit_is_broken_off() {
         },
         ..priced(1)
     };
+    (bill, settings)
+}
+
+/// The second look-up is given up at its time limit, and nobody has said what it had taken.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_at_its_limit_is_broken_off() {
+    let mut script = Script::steady(&[true, true], 50, 400, 20);
+    script.hops[1].target = Duration::from_secs(4);
+    let telling = Telling::new(script);
+    let (bill, settings) = impatient();
     let (agent, asked) = (telling.agent(), question());
     agent
         .answer(&asked, &settings, &mut |_| {})
@@ -269,15 +275,7 @@ async fn a_look_up_that_stands_in_line_until_its_limit_is_not_billed() {
         drafter: None,
         draft_writer: None,
     });
-    let bill = Bill::default();
-    let settings = Settings {
-        bill: Some(bill.clone()),
-        limits: StageLimits {
-            target: Duration::from_millis(500),
-            ..StageLimits::NONE
-        },
-        ..priced(1)
-    };
+    let (bill, settings) = impatient();
     let call = Call::authoritative();
     let busy = index.run(&call, 1.0, pending::<Result<(), PortError>>());
     let (asked, mut trace) = (question(), |_| ());
