@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 # Not every shell expands the ~/ of `make SPECHOP_DATA_DIR=~/x`; the ^ marks the beginning of the path.
 override SPECHOP_DATA_DIR := $(or $(SPECHOP_DATA_DIR),$(if $(XDG_DATA_HOME),$(XDG_DATA_HOME)/spechop,$(HOME)/.local/share/spechop))
 override SPECHOP_DATA_DIR := $(if $(findstring ^~/,^$(SPECHOP_DATA_DIR)),$(subst ^~/,$(HOME)/,^$(SPECHOP_DATA_DIR)),$(SPECHOP_DATA_DIR))
-override SPECHOP_DATA_DIR := $(if $(filter ~,$(SPECHOP_DATA_DIR)),$(HOME),$(SPECHOP_DATA_DIR))
+override SPECHOP_DATA_DIR := $(if $(filter ^~,^$(SPECHOP_DATA_DIR)),$(HOME),$(SPECHOP_DATA_DIR))
 override SPECHOP_DATA_DIR := $(if $(filter /%,$(firstword $(SPECHOP_DATA_DIR))),,$(CURDIR)/)$(SPECHOP_DATA_DIR)
 export SPECHOP_DATA_DIR
 # By default llama.cpp is built for AVX2. The binary that is built here also runs here, so it may use

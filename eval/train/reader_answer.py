@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .reader_boundary import PASSED_OVER_MAX, cut, joined, whole_words, with_title
+from .reader_boundary import PASSED_OVER_MAX, cut, joined, whole_words, with_addition
 from .reader_data import NO, NOT_HERE, SPAN, YES
 
 SPAN_TOKENS_MAX = 24
@@ -54,7 +54,7 @@ def read(
         if not np.isfinite(score):
             break
         first, past = whole_words(passage, offsets[i][0], offsets[j][1])
-        text = cut(question, with_title(question, passage[first:], past - first))
+        text = cut(question, with_addition(question, passage[first:], past - first))
         if text is not None:
             return Read(joined(text), score + odds, label)
     return Read("", OUTSIDE, label)

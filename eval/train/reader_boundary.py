@@ -155,7 +155,7 @@ def kind_of(question: str) -> str:
     return OTHER
 
 
-def with_title(question: str, text: str, end: int) -> str:
+def with_addition(question: str, text: str, end: int) -> str:
     """The first `end` characters of a text, and a title that follows the name of a person there or begins in it.
 
     The region behind the name of a city counts as its title, if a better known one has that name.

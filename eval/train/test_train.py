@@ -32,7 +32,7 @@ from .reader import schedule
 from .reader_answer import best_spans, counts
 from .reader_average import mean
 from .reader_batches import Row, group_loss, pair_total
-from .reader_boundary import CASES, cut, joined, with_title
+from .reader_boundary import CASES, cut, joined, with_addition
 from .reader_data import NOT_HERE, SPAN, digest, find, generated_items, gold_items, pattern_items, shown, variants
 from .reader_model import OUTSIDE, Average, start_from
 from .records import Hop, Question, mention, normal, read_jsonl, wiki_question
@@ -318,7 +318,7 @@ class Reading(unittest.TestCase):
         for line in lines:
             question, span, answer = line.split("\t")
             span, _, behind = span.partition("|")
-            said = cut(question, with_title(question, span + behind, len(span)))
+            said = cut(question, with_addition(question, span + behind, len(span)))
             self.assertEqual(joined(said) if said else "-", answer, line)
 
     def test_the_total_is_over_the_pairs_that_can_be_chosen(self) -> None:

@@ -22,7 +22,6 @@ const PASSAGES_MAX: usize = 10_000;
 /// memory. A corpus has the same limits (`index/src/corpus.rs`).
 const TITLE_CHARS_MAX: usize = 300;
 const ID_BYTES_MAX: usize = 4096;
-const URL_BYTES_MAX: usize = 4096;
 /// Where the list of items usually is, in this order.
 const LISTS: [&str; 10] = [
     "results",
@@ -274,7 +273,10 @@ fn texts(result: &CallToolResult) -> Vec<Item> {
 /// The item as a passage, or as several if it is long, but no more than `most`. They share their
 /// title and their URL.
 fn cut(item: &Item, most: usize) -> Vec<Passage> {
-    let url = item.url.as_deref().filter(|url| url.len() <= URL_BYTES_MAX);
+    let url = item
+        .url
+        .as_deref()
+        .filter(|url| url.len() <= Passage::URL_BYTES_MAX);
     let id = item.id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX);
     let name = id.or(url);
     let url: Option<Arc<str>> = url.map(Arc::from);

@@ -112,9 +112,9 @@ impl McpRetriever {
         })?;
         let (shape, words) = (self.options.shape.clone(), query.to_owned());
         let made = spawn_blocking(move || shape.passages(&result, &words, limit));
-        let made = made.await.map_err(|_| {
-            let lost = "its result could not be made into passages";
-            blame.unavailable(lost.to_owned(), Again::Never)
+        let made = made.await.map_err(|error| FailedAttempt {
+            error: PortError::unavailable(&self.what, error),
+            again: Again::Never,
         })?;
         // The detail may name fields of the result.
         made.map_err(|detail| blame.malformed(&blame.quoted(&detail)))

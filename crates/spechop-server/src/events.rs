@@ -141,7 +141,7 @@ impl Stream for Events {
             }
             Found::Failed(error) => error,
             Found::Unread => Arc::new(self.state.unread()),
-            Found::Forgotten(off) => Arc::new(refused(off, &self.question)),
+            Found::Off(off) => Arc::new(refused(off, &self.question)),
         };
         self.is_over = true;
         Poll::Ready(Some(Err(error)))

@@ -5,7 +5,7 @@
 //! That is less than [`wire::ANSWER_BYTES_MAX`], which clients take.
 
 mod cost;
-mod cut;
+pub(crate) mod cut;
 
 use spechop_agent::{
     Confidence, HopReport, Report, Settings, StageTimes, Stopped, TraceEvent, TraceKind,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// A comment, which readers pass by.
-const COMMENT: &str = ": nothing new\n\n";
+pub(crate) const COMMENT: &str = ": nothing new\n\n";
 
 /// The kind of a response whose body is events.
 pub(crate) const EVENTS: &str = "text/event-stream";

@@ -274,7 +274,7 @@ impl From<TransportError> for Status {
             TransportError::Broken(_) => Code::Cancelled,
             TransportError::Access(error) => return error.into(),
         };
-        Self::new(code, brief(error.to_string()))
+        Self::new(code, brief(&error.to_string()))
     }
 }
 
@@ -297,7 +297,7 @@ impl From<AccessError> for Status {
         if let Some(again_in) = error.again_in() {
             details.set_retry_info(Some(again_in));
         }
-        Self::with_error_details(code, brief(error.to_string()), details)
+        Self::with_error_details(code, brief(&error.to_string()), details)
     }
 }
 

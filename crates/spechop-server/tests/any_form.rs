@@ -203,6 +203,16 @@ async fn calls_of_a_fallback_that_fails_are_not_held_against_k() {
     server.is_idle().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_may_say_that_it_does_not_know() {
+    let server = server(0.001, Some("unknown")).await;
+    let (_, answer) = server.told(question()).await;
+    assert!(answer.handed_over.is_some());
+    assert_eq!(answer.answer, "unknown");
+    assert_eq!(answer.confidence.unwrap().withheld, None);
+    server.is_idle().await;
+}
+
 /// Whoever plans says that it does not know, and does not say how sure that is.
 #[tokio::test(flavor = "multi_thread")]
 async fn that_it_does_not_know_is_no_answer() {

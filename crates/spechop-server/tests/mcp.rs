@@ -455,7 +455,7 @@ async fn an_answer_comes_before_the_client_cuts_it_off() {
 /// The server's own limit would end it without an answer. It takes that long in earnest.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_budget_outlasts_the_time_of_a_question() {
-    let server = Server::configured(endless(), "[question]\ndeadline_ms = 6000\n").await;
+    let server = Server::configured(endless(), "[question]\ndeadline_ms = 10000\n").await;
     let ours = call("ask", &json!({ "question": "Who is it?" }));
     let theirs = call("ask", &json!({ "question": "Who is it?", "budget": 600 }));
     let asked = [messages(&server, "", &ours), messages(&server, "", &theirs)];

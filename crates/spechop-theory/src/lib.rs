@@ -25,8 +25,8 @@ pub use closed::{
 pub use curve::Point;
 pub use estimate::{Estimator, Interval, Stages, wilson};
 pub use published::{
-    HopCount, PUBLISHED, PUBLISHED_ANSWERS, PUBLISHED_OUTCOMES, Published, PublishedAnswers,
-    PublishedOutcome,
+    HopCount, PUBLISHED, PUBLISHED_ANSWERS, PUBLISHED_OUTCOMES, PUBLISHED_WEB_MS, Published,
+    PublishedAnswers, PublishedOutcome,
 };
 pub use reason::{Bound, Reason};
 pub use tune::{Choice, Learnt, TWO, Tuner, TunerOptions};

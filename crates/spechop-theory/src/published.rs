@@ -77,8 +77,11 @@ pub const PUBLISHED: [Published; 21] = [
 /// one for each hop. The calls to M are as many, so the last segment is not among them.
 const HOPS_GIVEN: ([&str; 4], f64) = (["CoRAG 8B", "web", "GPT-4o", "DeepResearch-9K"], 5.48);
 
-/// Mean seconds of a look-up, by target tool: Figure 5.
-const LOOK_UP_SECONDS: [(&str, f64); 2] = [("E5", 0.44), ("web", 4.15)];
+/// The paper's web search, in milliseconds: the mean (Figure 5) and the standard deviation of a look-up.
+pub const PUBLISHED_WEB_MS: [f64; 2] = [4150.0, 1680.0];
+
+/// Mean milliseconds of a look-up, by target tool: Figure 5.
+const LOOK_UP_MS: [(&str, f64); 2] = [("E5", 440.0), ("web", PUBLISHED_WEB_MS[0])];
 
 /// How many hops a question has on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +119,7 @@ impl Published {
         };
         let question = PUBLISHED_OUTCOMES.iter().find(is_standard)?.seconds;
         let is_target = |(target, _): &&(&str, f64)| *target == self.target;
-        let look_up = LOOK_UP_SECONDS.iter().find(is_target)?.1;
+        let look_up = LOOK_UP_MS.iter().find(is_target)?.1 / 1e3;
         Some(HopCount::Inferred(question / (look_up * (1.0 + self.beta))))
     }
 }

@@ -21,6 +21,10 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// The longest URL that stands beside a passage, in bytes. Each passage of a page has it, so that long ones
+    /// would take the memory.
+    pub const URL_BYTES_MAX: usize = 4096;
+
     /// An identifier for a text that came without one. The same text has the same one, also after a
     /// restart.
     pub fn id_of_text(title: &str, text: &str) -> Arc<str> {

@@ -163,6 +163,17 @@ async fn a_path_has_one_spelling() {
     }
 }
 
+#[tokio::test]
+async fn no_file_excludes_itself() {
+    let site = of("User-agent: *\nDisallow: /\n");
+    let reader = polite(&[&site]);
+    let excluded = refusal(&reader, &site, "/").await;
+    assert_eq!(excluded.as_deref(), Some(EXCLUDED));
+    // It is no page, so it is not read as one, but that is all.
+    let itself = read(&reader, &site.url("/robots.txt")).await;
+    assert!(!matches!(itself, Err(PageFailure::Forbidden { .. })));
+}
+
 /// Many sites have none, and send their usual page instead.
 #[tokio::test]
 async fn a_page_in_place_of_a_file_excludes_nothing() {

@@ -5,7 +5,7 @@ mod rows;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use spechop_theory::Interval;
+use spechop_theory::{Interval, PUBLISHED_WEB_MS};
 use spechop_types::{K, VerifierMode};
 
 use crate::stats;
@@ -13,9 +13,6 @@ use crate::{Control, Question, Row, Run, RunInfo, Source, Variant};
 
 use super::{ReportError, unlike};
 use rows::{baselines, compare, never_begun, pairs, rows_by_variant};
-
-/// The paper's mean latency of web search.
-pub(super) const WEB_MS: f64 = 4150.0;
 
 /// A run of fewer questions is a sample to try things with.
 pub(super) const MANY: usize = 30;
@@ -135,7 +132,7 @@ impl<'a> Group<'a> {
             name.to_lowercase().contains("e5-")
         };
         match info.injected {
-            Some(injected) => (injected.mean_ms == WEB_MS).then_some("web"),
+            Some(injected) => (injected.mean_ms == PUBLISHED_WEB_MS[0]).then_some("web"),
             None if info.parts.contains_key("web") => Some("web"),
             None => info.parts.get("encoder").is_some_and(is_e5).then_some("E5"),
         }

@@ -9,8 +9,7 @@ use crate::{Question, Row, Variant};
 
 use super::groups::{Case, Group, common};
 use super::quality::{flag, known};
-use super::speculation::with_dataset;
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, with_dataset};
 
 const STANDARD: &str = "standard";
 const SPECULATION: &str = "SpecHop";

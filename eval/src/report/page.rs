@@ -1,19 +1,17 @@
 //! The page and the Markdown.
 
 use askama::Template;
+use spechop_theory::PUBLISHED_WEB_MS;
 
 use crate::Source;
 
 use super::figures::Figure;
-use super::groups::{View, WEB_MS};
+use super::groups::View;
 use super::table::escape;
 use super::{ReportData, heads};
 
 /// The title of [`ReportData::of_paper`].
 const OF_PAPER: &str = "Rows of the paper that no run stands beside";
-
-/// Standard deviation of the paper's web search, in milliseconds; [`WEB_MS`] is its mean.
-const WEB_SIGMA_MS: f64 = 1680.0;
 
 /// What a section shows besides its tables.
 pub(super) struct Shown {
@@ -106,7 +104,7 @@ impl Circumstances {
         let injected = match info.injected {
             None => "none".to_owned(),
             Some(injected) => {
-                let whose = match [injected.mean_ms, injected.sigma_ms] == [WEB_MS, WEB_SIGMA_MS] {
+                let whose = match [injected.mean_ms, injected.sigma_ms] == PUBLISHED_WEB_MS {
                     true => "log-normal is our choice; mean and σ are the paper's",
                     false => "log-normal is our choice",
                 };

@@ -6,8 +6,7 @@ use crate::{Question, Row, Variant};
 use spechop_theory::{PUBLISHED_ANSWERS, PublishedAnswers};
 
 use super::groups::{Case, Compared, Group, Pair, View, name};
-use super::speculation::with_dataset;
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, with_dataset};
 
 /// How a row did.
 struct Scores {

@@ -9,7 +9,7 @@ use crate::{Source, Variant};
 use super::by_k::right_at_one;
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, View, common, rel_lat};
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, with_dataset};
 
 /// Source and speculator, twelve figures of a variant, four of the best k.
 const COLUMNS: usize = 18;
@@ -89,14 +89,6 @@ pub(super) fn of_paper(groups: &[Group<'_>]) -> Table {
     let rest = PUBLISHED.iter().filter(rest);
     let rows = rest.map(|row| with_dataset(published_row(row), row.dataset));
     layout(rows.collect())
-}
-
-/// A row of the paper that stands in no section says itself which data set it is of.
-pub(super) fn with_dataset(mut row: Vec<Cell>, dataset: &str) -> Vec<Cell> {
-    if let Some(source) = row.first_mut() {
-        source.text = format!("{}, {dataset}", source.text);
-    }
-    row
 }
 
 fn is_beside(group: &Group<'_>, row: &Published) -> bool {

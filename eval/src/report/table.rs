@@ -228,3 +228,11 @@ pub(crate) fn fixed(value: f64, digits: usize) -> String {
         None => text,
     }
 }
+
+/// A row of the paper that stands in no section says itself which data set it is of.
+pub(super) fn with_dataset(mut row: Vec<Cell>, dataset: &str) -> Vec<Cell> {
+    if let Some(source) = row.first_mut() {
+        source.text = format!("{}, {dataset}", source.text);
+    }
+    row
+}

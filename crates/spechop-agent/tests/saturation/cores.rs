@@ -184,9 +184,16 @@ async fn play(k: usize, rule: Rule, at_once: usize, questions: u64, wait: Durati
 /// The same on idle cores, at the k that `auto` chooses for each question by their load.
 async fn play_auto(at_once: usize, questions: u64) -> Load {
     let (backends, cores) = backends(Rule::IdleCores, false);
-    let tuner = Mutex::new(tuner());
-    let k = || tuner.lock().choose_under(cores.load()).k.get();
-    play_on(&backends, &cores, k, at_once, questions, Duration::ZERO).await
+    let (tuner, widest) = (Mutex::new(tuner()), Mutex::new(0));
+    let k = || {
+        let k = tuner.lock().choose_under(cores.load()).k.get();
+        let mut widest = widest.lock();
+        *widest = k.max(*widest);
+        k
+    };
+    let load = play_on(&backends, &cores, k, at_once, questions, Duration::ZERO).await;
+    assert!(*widest.lock() > 1, "it never speculated");
+    load
 }
 
 /// Asks each question at the k of the moment at which it is asked.

@@ -134,14 +134,14 @@ impl Asked {
         }
     }
 
-    /// The first `len` bytes of a text, and a title that follows the name of a person there, or that begins
-    /// in them at their first comma.
+    /// The first `len` bytes of a text, and what follows the name there and tells it from others of that name:
+    /// the title of a person, which may also begin in them at their first comma, or the region of a city.
     ///
     /// A name alone is often that of several of a family. Of the gold hops of 2WikiMultihopQA that name a
     /// relative whose title stands behind the name, three in four have the title.
     ///
-    /// The region behind the name of a city counts as its title, if a better known one has that name.
-    pub(crate) fn with_title<'a>(&self, text: &'a str, len: usize) -> &'a str {
+    /// The region stays only if a better known city has that name ([`namesakes`]).
+    pub(crate) fn with_addition<'a>(&self, text: &'a str, len: usize) -> &'a str {
         let span = &text[..len];
         let completed = || {
             let (name, _) = span.split_once(',')?;
@@ -431,7 +431,7 @@ mod tests {
             // What stands behind the bar is the passage behind the span.
             let (span, behind) = span.split_once('|').unwrap_or((span, ""));
             let (text, asked) = (format!("{span}{behind}"), Asked::new(question));
-            let cut = asked.cut(asked.with_title(&text, span.len()));
+            let cut = asked.cut(asked.with_addition(&text, span.len()));
             let cut = cut.map_or_else(|| "-".to_owned(), joined);
             assert_eq!(cut, answer, "{line}");
             cases += 1;
@@ -445,10 +445,10 @@ mod tests {
         let text = "George Villiers, 1st Duke of Buckingham\nMother Mary Beaumont";
         let asked = Asked::new("Who is the father of Ann?");
         let titled = "George Villiers, 1st Duke of Buckingham";
-        assert_eq!(asked.with_title(text, "George Villiers".len()), titled);
+        assert_eq!(asked.with_addition(text, "George Villiers".len()), titled);
         let text = "Rotrou IV, Count of Perche and Maine\nMother Matilda of Blois";
         let titled = "Rotrou IV, Count of Perche and Maine";
-        assert_eq!(asked.with_title(text, "Rotrou IV".len()), titled);
+        assert_eq!(asked.with_addition(text, "Rotrou IV".len()), titled);
     }
 
     /// Paragraphs, items and rows of a passage stand on lines of their own.

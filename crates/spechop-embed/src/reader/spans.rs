@@ -184,7 +184,7 @@ impl<'a> Page<'a> {
         while self.refused.len() < PASSED_OVER_MAX {
             let (tokens, score) = self.best_span()?;
             let (text, len) = self.shown.from(*tokens.start(), *tokens.end());
-            if let Some(answer) = self.asked.cut(self.asked.with_title(text, len)) {
+            if let Some(answer) = self.asked.cut(self.asked.with_addition(text, len)) {
                 return Some((Says::Span(tokens, answer), score));
             }
             self.refused.push(tokens);

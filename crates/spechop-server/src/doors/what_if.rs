@@ -313,6 +313,8 @@ fn without_evidence(found: &wire::Observation) -> wire::Observation {
 
 #[cfg(test)]
 mod tests {
+    use spechop_types::Chance;
+
     use super::*;
 
     #[test]
@@ -341,6 +343,26 @@ mod tests {
             r#"{"k": 2, "ahead": true}"#,
         ] {
             assert!(matches!(read(wrong), Err(AskError::Invalid(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_ahead_astray_is_not_told_as_recorded() {
+        let hop = wire::Hop {
+            sub_question: "Who wrote Ash?".to_owned(),
+            ..wire::Hop::default()
+        };
+        let answered = wire::AskResponse {
+            hops: vec![hop],
+            ..wire::AskResponse::default()
+        };
+        for (right, expected) in [(true, "Who wrote Ash?"), (false, ASTRAY)] {
+            let chance = Chance::CERTAIN;
+            let Event::AskedAhead(told) = event(&answered, &What::AskedAhead { right, chance }, 1)
+            else {
+                panic!("another event");
+            };
+            assert_eq!(told.sub_question, expected);
         }
     }
 }

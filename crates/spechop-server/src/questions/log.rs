@@ -293,7 +293,7 @@ impl Log {
                     true => OffTheLog::Forgotten,
                     false => OffTheLog::Behind { after, first },
                 };
-                return Poll::Ready(Found::Forgotten(off));
+                return Poll::Ready(Found::Off(off));
             };
             let at = usize::try_from(at).unwrap_or(usize::MAX);
             let Some((event, _)) = state.events.get(at) else {

@@ -161,7 +161,7 @@ async fn whoever_came_after_the_end_makes_room() {
     assert_eq!(questions.sizes(), (2, 22));
     for (at, (question, reader)) in late.iter().enumerate() {
         let found = poll_fn(|cx| question.log.poll_next(*reader, cx)).await;
-        let is_forgotten = matches!(found, Found::Forgotten(OffTheLog::Forgotten));
+        let is_forgotten = matches!(found, Found::Off(OffTheLog::Forgotten));
         assert_eq!(is_forgotten, at < 2);
     }
     let found = poll_fn(|cx| first.log.poll_next(its_reader, cx)).await;

@@ -4,7 +4,7 @@
 pub(super) const MARK: &str = "…";
 
 /// A text of at most so many bytes, the mark of a cut included.
-pub(super) fn cut(text: &str, bytes_max: usize) -> String {
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }

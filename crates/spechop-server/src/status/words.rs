@@ -7,6 +7,7 @@ use tonic_types::FieldViolation;
 
 use crate::accounts::Shortage;
 use crate::caller::named;
+use crate::reply::cut::cut;
 
 /// Longest message of a status, in bytes. Clients of gRPC refuse trailers from 16 KiB on. Those may
 /// hold the message twice, and a byte of it may take three there.
@@ -14,18 +15,13 @@ const MESSAGE_BYTES_MAX: usize = 2000;
 
 /// An error and its causes, as a message.
 pub(super) fn told(error: &(dyn Error + 'static)) -> String {
-    brief(with_causes(error))
+    brief(&with_causes(error))
 }
 
 /// As much of a message as may be told. Whoever quotes others keeps that short already; nobody here
 /// relies on it.
-pub(super) fn brief(mut message: String) -> String {
-    if message.len() > MESSAGE_BYTES_MAX {
-        let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
-        message.truncate(end);
-        message.push('…');
-    }
-    message
+pub(super) fn brief(message: &str) -> String {
+    cut(message, MESSAGE_BYTES_MAX)
 }
 
 /// Why a tenant's question is not begun.

@@ -7,9 +7,6 @@ use spechop_types::{Passage, canonical};
 
 use super::Page;
 
-/// A longer address is part of no passage: a page may have thousands, each of which has it in its id.
-const URL_BYTES_MAX: usize = 4096;
-
 /// The page in passages of about a hundred words, in order, without a score yet. No passage is of two
 /// sections: what stands under a heading is often about something else. So its title is that of the page
 /// and the heading. Their ids, `https://example.org/page#1` and so on, stay the same as long as the page does.
@@ -25,7 +22,7 @@ pub fn chunks(page: &Page) -> Vec<Passage> {
         texts.map(move |text| (Arc::clone(&title), text))
     });
     let url: Arc<str> = page.url.as_str().into();
-    let is_short = url.len() <= URL_BYTES_MAX;
+    let is_short = url.len() <= Passage::URL_BYTES_MAX;
     let name = match is_short {
         true => Arc::clone(&url),
         false => Passage::id_of_text(&page.title, &url),
@@ -152,15 +149,15 @@ mod tests {
                 )
             })
         };
-        let passages = read(URL_BYTES_MAX);
+        let passages = read(Passage::URL_BYTES_MAX);
         assert_eq!(passages.len(), 3);
         let of_first = passages[0].url.as_ref().unwrap();
-        assert_eq!(of_first.len(), URL_BYTES_MAX);
+        assert_eq!(of_first.len(), Passage::URL_BYTES_MAX);
         for passage in &passages {
             let url = passage.url.as_ref().unwrap();
             assert!(Arc::ptr_eq(url, of_first) && passage.id.starts_with(&**url));
         }
-        let passages = read(URL_BYTES_MAX + 1);
+        let passages = read(Passage::URL_BYTES_MAX + 1);
         let ids: Vec<&str> = passages.iter().map(|passage| &*passage.id).collect();
         assert!(ids.iter().all(|id| id.len() < 100), "{ids:?}");
         let (base, _) = ids[0].split_once('#').unwrap();

@@ -11,10 +11,7 @@ use futures::{StreamExt, stream};
 use spechop_mcp::door::KEEP_ALIVE;
 use tokio::time::timeout;
 
-use crate::sse::{EVENTS, respond_with};
-
-/// A comment, which readers pass by.
-const COMMENT: &str = ":\n\n";
+use crate::sse::{COMMENT, EVENTS, respond_with};
 
 /// The response, or events that begin with comments if it takes long. Dropping either drops the work.
 pub(super) async fn patiently(mut work: BoxFuture<'static, Response>) -> Response {
@@ -84,8 +81,21 @@ mod tests {
             assert_eq!(soon, (status, kind.to_owned(), body.to_owned()));
             // The head comes after 15 s, and a comment after 30.
             let late = heard(40, status, kind, body).await;
-            let told = ":\n\ndata: {}\n\n".to_owned();
+            let told = format!("{COMMENT}data: {{}}\n\n");
             assert_eq!(late, (ok, EVENTS.to_owned(), told));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_leaves_drops_the_work() {
+        let (alive, never) = tokio::sync::oneshot::channel::<()>();
+        let work = async move {
+            never.await.ok();
+            StatusCode::OK.into_response()
+        };
+        let response = patiently(Box::pin(work)).await;
+        assert!(!alive.is_closed());
+        drop(response);
+        assert!(alive.is_closed());
     }
 }

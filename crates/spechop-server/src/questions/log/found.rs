@@ -15,7 +15,7 @@ pub(crate) enum Forsaken {
     Unread,
 }
 
-/// Why a reader cannot begin where it wants to.
+/// Why a reader cannot begin where it wants to, or cannot go on from where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffTheLog {
     /// There is no such event yet; this is the last one.
@@ -46,7 +46,7 @@ pub(crate) enum Found {
     /// The reader was too slow.
     Unread,
     /// What it had yet to take is no longer kept.
-    Forgotten(OffTheLog),
+    Off(OffTheLog),
     /// There is nothing more.
     Over,
 }

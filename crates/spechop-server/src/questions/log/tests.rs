@@ -34,7 +34,7 @@ async fn next(log: &Log, reader: u64) -> String {
         Found::Event(event) => event.sequence.to_string(),
         Found::Failed(error) => error.to_string(),
         Found::Unread => "unread".to_owned(),
-        Found::Forgotten(off) => format!("{off:?}"),
+        Found::Off(off) => format!("{off:?}"),
         Found::Over => "over".to_owned(),
     }
 }

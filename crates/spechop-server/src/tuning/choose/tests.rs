@@ -262,6 +262,23 @@ fn what_is_said_of_a_choice_keeps_to_what_is_fixed() {
         let is_gated = matches!(choice.reason, Reason::Played { least, .. } if least > 0.39);
         assert!(choice.k <= TWO && is_gated, "{choice:?}");
     }
+    let (tunings, of) = drafted_after(true, u32::MAX, Some(true), 200);
+    tunings.weigh(&of, ALL, policy(), 10_000.0);
+    let mut settings = Settings::default();
+    let alone = tunings.settle(&of, ALL, 0.0, NonZeroUsize::MIN, &mut settings);
+    let alone = alone.unwrap();
+    assert_eq!(alone.k, NonZeroUsize::MIN);
+    assert!(!matches!(alone.reason, Reason::Drafts { .. }), "{alone:?}");
+}
+
+#[test]
+fn a_fifth_of_the_least_gain_is_given_away_for_fewer_calls() {
+    let (tunings, of) = taught(true, 2);
+    let kept = tunings.tunings.lock();
+    let seen = kept.seen.peek(&of).unwrap();
+    let wanted = seen.wanted(&TunerOptions::default(), 0.0);
+    // `eval/tests/choice.rs` plays with the same.
+    assert!((wanted.tolerance - 0.002).abs() < 1e-12, "{wanted:?}");
 }
 
 #[test]
