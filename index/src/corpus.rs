@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use spechop_text::{Block, passages, plain};
+use spechop_types::{Passage, is_web};
 
 use crate::error::BuildError;
 use crate::formats::Format;
@@ -12,10 +13,9 @@ use crate::input::Source;
 use crate::intake::{Intake, Reason};
 use crate::lines::hex;
 
-/// Each passage of a page has its title, its id and its URL, so that long ones would take the memory.
+/// Each passage of a page has its title and its id, so that long ones would take the memory.
 const TITLE_CHARS_MAX: usize = 300;
 const ID_BYTES_MAX: usize = 4096;
-const URL_BYTES_MAX: usize = 4096;
 
 /// How a corpus is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -316,9 +316,8 @@ fn short(title: &str) -> &str {
 
 /// Whether a URL can be shown as one: citations become links.
 fn is_of_the_web(url: &str) -> bool {
-    let known = url.starts_with("https://") || url.starts_with("http://");
-    known
-        && url.len() <= URL_BYTES_MAX
+    is_web(url)
+        && url.len() <= Passage::URL_BYTES_MAX
         && !url.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 

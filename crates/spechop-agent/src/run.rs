@@ -37,6 +37,8 @@ pub(crate) struct Run<'a> {
     /// Notes about branches and look-ups that the window does not need.
     branches: Few<BranchId, BranchNotes>,
     lookups: Few<LookupId, LookupNotes>,
+    /// The last head that had to go. Its look-up is dropped only after it.
+    last_head: Option<BranchId>,
     hops: Vec<HopReport>,
     ledger: Ledger,
     /// When the last hop was committed; before the first one, when the question was taken up.
@@ -75,6 +77,7 @@ impl<'a> Run<'a> {
             running,
             branches: Few::new(),
             lookups: Few::new(),
+            last_head: None,
             hops: Vec::new(),
             ledger: Ledger::new(settings.budget, settings.prices),
             provider_changes: ProviderChanges::default(),
@@ -240,8 +243,9 @@ impl<'a> Run<'a> {
             return;
         };
         // A head goes if the question fails or has to end; nothing that it stood on was a guess.
-        if !notes.is_head {
-            notes.fate.roll_back();
+        match notes.is_head {
+            true => self.last_head = Some(branch),
+            false => notes.fate.roll_back(),
         }
         self.tell_as(branch, notes.hop, !notes.is_head, TraceKind::RolledBack);
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
-    Agent, Bill, Calls, Policy, Ports, Prices, Report, Settings, TraceEvent, TraceKind, Usage,
+    Agent, Bill, Calls, Finish, Policy, Ports, Prices, Report, Settings, TraceEvent, TraceKind,
+    Usage,
 };
 use spechop_ports::{Planner, Reader, Speculator, Wishes};
 use spechop_sched::{
@@ -224,6 +225,30 @@ async fn a_guess_without_a_turn_is_told_from_one_that_is_late_or_denied() {
         let is_provisional = events.iter().any(|event| event.provisional);
         assert_eq!(is_provisional, has_guesses, "{places} {grade:?}");
     }
+}
+
+/// The head goes first, and the guess of its hop is dropped behind it.
+#[tokio::test(start_paused = true)]
+async fn a_guess_that_still_waits_when_the_answer_is_wanted_was_the_heads() {
+    let script = steady(&[true, true]);
+    let guesses = backend(64, 0);
+    let port = Arc::new(script.clone());
+    let guesser = Scheduled::<dyn Speculator>::new(port, &guesses, rule(Grade::Full));
+    let mut ports = ports(&script, &backend(64, 64), rule(Grade::Full));
+    ports.speculator = Some(Arc::new(guesser));
+    let finish = Finish::default();
+    let hasty = Settings {
+        finish: Some(finish.clone()),
+        ..settings(3)
+    };
+    let wanted = async {
+        // In the middle of the first look-up.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        finish.now();
+    };
+    let ((report, events), ()) = futures::join!(ask(ports, &hasty), wanted);
+    check(&report, &events, &[(Stage::Speculation, Refusal::NoPlace)]);
+    assert!(events.iter().all(|event| !event.provisional), "{events:#?}");
 }
 
 /// It had its turn for a while, and then somebody else needed the core until after the look-up.

@@ -1,4 +1,63 @@
+use axum::body::Body;
+use futures::stream;
+use http::Request;
+use tokio::time::Instant;
+
 use super::*;
+
+/// Takes every question, and says nothing more.
+struct Silent;
+
+#[async_trait]
+impl Desk for Silent {
+    async fn search(&self, _: &Parts, _: &str) -> Result<Vec<Passage>, Refused> {
+        Ok(Vec::new())
+    }
+
+    async fn fetch(&self, _: &Parts, _: &str) -> Result<Option<Passage>, Refused> {
+        Ok(None)
+    }
+
+    async fn ask(
+        &self,
+        _: &Parts,
+        _: Question,
+    ) -> Result<BoxStream<'static, Result<News, Refused>>, Refused> {
+        Ok(stream::pending().boxed())
+    }
+
+    fn address(&self, _: &Parts, _: &str) -> String {
+        String::new()
+    }
+}
+
+/// Proxies cut silent connections.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waits_for_an_answer_hears_a_comment_meanwhile() {
+    let asked = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": { "name": "ask", "arguments": { "question": "Who is it?" } },
+    });
+    let request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(Body::from(asked.to_string()))
+        .unwrap();
+    let door = service(Arc::new(Silent), usize::MAX);
+    let began = Instant::now();
+    let response = Box::pin(door.handle(request)).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut parts = Body::new(response.into_body()).into_data_stream();
+    let part = parts.next().await.unwrap().unwrap();
+    assert!(part.starts_with(b":"), "{part:?}");
+    let silence = began.elapsed();
+    let a_little = Duration::from_millis(100);
+    assert!(
+        silence >= KEEP_ALIVE && silence < KEEP_ALIVE + a_little,
+        "{silence:?}"
+    );
+}
 
 #[test]
 fn k_is_a_whole_number_however_it_is_written() {

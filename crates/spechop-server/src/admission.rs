@@ -2,6 +2,7 @@
 //! answered. Every door lets questions in through [`Admission::admit`], and no door does more.
 
 mod resolve;
+mod tally;
 mod waiting;
 
 use std::future::pending;
@@ -10,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spechop_agent::{
-    Agent, AgentError, Bill, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind, Width,
+    Agent, AgentError, Bill, Policy, Ports, Report, Settings, Stopped, TraceEvent, TraceKind,
 };
-use spechop_config::SpeculatorKind;
 use spechop_ports::Life;
 use spechop_proto::{AskRequest, AskResponse, Tuned};
 use spechop_types::{Effort, Owned, TraceId, ms, with_causes};
@@ -20,16 +20,15 @@ use tracing::Instrument;
 
 pub(crate) use self::resolve::Resolved;
 use self::resolve::{Conversation, Rewriting};
-use crate::accounts::Hold;
+use self::tally::Tally;
 use crate::caller::Caller;
-use crate::metrics::{Occupancy, Stillness};
-use crate::outcome::{Awaited, Outcome};
+use crate::metrics::Occupancy;
+use crate::outcome::Awaited;
 use crate::places::Place;
 use crate::questions::{Opened, Question, QuestionId, Replay};
 use crate::reply;
 use crate::request::{self, Asked, Rules};
 use crate::server_state::ServerState;
-use crate::spans::Record;
 use crate::status::AskError;
 use crate::tuning;
 
@@ -412,92 +411,5 @@ fn simulation(settings: &Settings) -> spechop_sim::Rules {
         guess_chance: settings.guess_chance,
         // Whoever plays it says what its drafts are worth: one question does not tell.
         ..spechop_sim::Rules::new(settings.width, policy)
-    }
-}
-
-/// Charges a question for what it has cost, and counts how it ended. A question that came to no end at
-/// all is one that went away.
-struct Tally {
-    /// `None` once the question is over.
-    state: Option<Arc<ServerState>>,
-    bill: Bill,
-    hold: Option<Hold>,
-    /// What was done before the question began.
-    rewriting: Option<Rewriting>,
-    /// What is noted for its spans, if they are kept.
-    record: Option<Record>,
-    occupancy: Occupancy,
-    still: Arc<Stillness>,
-}
-
-impl Tally {
-    /// The report comes to hold what was done before.
-    fn answered(&mut self, speculator: SpeculatorKind, width: Width, report: &mut Report) {
-        if let Some(rewriting) = &self.rewriting {
-            let before = rewriting.took();
-            report.elapsed = report.elapsed.saturating_add(before);
-            report.first_answer.at = report.first_answer.at.saturating_add(before);
-            // If it was of use, it is among the used calls, with whose time this one is compared.
-            if rewriting.is_used() {
-                report.followed = report.followed.saturating_add(before);
-            }
-            rewriting.charge(&mut report.usage);
-        }
-        if let Some(state) = self.state.take() {
-            let occupancy = std::mem::take(&mut self.occupancy);
-            let questions = &state.metrics.questions;
-            questions.answered(speculator, width, report, occupancy);
-        }
-        if let Some(mut record) = self.take_record() {
-            if report.handed_over.is_some() {
-                record.answered_by_fallback();
-            }
-            record.ended(Outcome::Answered);
-        }
-        if let Some(mut hold) = self.hold.take() {
-            hold.answered(report);
-        }
-    }
-
-    /// All that was noted for its spans, if they are kept.
-    fn take_record(&mut self) -> Option<Record> {
-        let mut record = self.record.take()?;
-        if let Some(rewriting) = &self.rewriting {
-            record.rewritten(rewriting.note());
-        }
-        Some(record)
-    }
-
-    /// The question came to no answer. If it had not begun, there is no bill.
-    fn ended(&mut self, outcome: Outcome) {
-        let Some(state) = self.state.take() else {
-            return;
-        };
-        state.metrics.questions.ended(outcome);
-        self.still.begin();
-        if let Some(record) = self.take_record() {
-            record.ended(outcome);
-        }
-        let (mut due, hold) = (self.bill.take(), self.hold.take());
-        if let Some(rewriting) = &self.rewriting {
-            let due = due.get_or_insert_default();
-            due.elapsed = due.elapsed.saturating_add(rewriting.took());
-            rewriting.charge_wasted(&mut due.usage);
-        }
-        if let Some(due) = due {
-            state.metrics.questions.used(&due.usage);
-            if let Some(mut hold) = hold {
-                hold.unanswered(&due);
-            }
-        }
-    }
-}
-
-impl Drop for Tally {
-    fn drop(&mut self) {
-        self.ended(match std::thread::panicking() {
-            true => Outcome::Failed,
-            false => Outcome::Cancelled,
-        });
     }
 }

@@ -198,7 +198,7 @@ impl App {
             never = drafts.keep() => match never {},
             never = exporter.keep() => match never {},
             never = state.audits.keep(&state) => match never {},
-            never = state.questions.sweep() => match never {},
+            never = state.questions.sweep(|| state.refuse(&state.unread())) => match never {},
             never = state.keep_accounts() => match never {},
             never = learn(state.shared_drafts.as_ref()) => match never {},
             never = sweep(state.shares.as_deref()) => match never {},

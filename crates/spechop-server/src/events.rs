@@ -182,6 +182,8 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     let answered = Box::pin(admitted.followed(&mut trace, stop)).await;
     // Of a question that was given up nobody wants to hear any more.
     let is_kept = !matches!(answered.answer, Err(AskError::Cancelled));
+    // The log has heard of its readers then.
+    let is_unread = matches!(answered.answer, Err(AskError::Unread { .. }));
     match answered.answer {
         Ok(answer) => push(reply::answer_event(sequence + 1, answer), true),
         Err(error) => {
@@ -196,7 +198,7 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
     }
     let _place = answered.place;
     tokio::select! {
-        cut_off = log.read_up(unread) => if cut_off {
+        cut_off = log.read_up(unread) => if cut_off && !is_unread {
             state.refuse(&state.unread());
         },
         // Clients may still read for as long as the server is there.

@@ -143,7 +143,7 @@ impl Finder {
         let outcome = error.outcome();
         self.state.metrics.retrieved(outcome);
         let reason = with_causes(error);
-        match self.warnings.turn(outcome.as_str()) {
+        match self.warnings.turn(outcome.into_str()) {
             Some(left_out) if error.is_ours() => {
                 tracing::warn!(reason, left_out, "no passages");
             }

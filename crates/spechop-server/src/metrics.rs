@@ -31,6 +31,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use spechop_sched::{Backend, Cores};
+use strum::VariantArray;
 
 use crate::accounts::SharedCounts;
 use crate::audit::{Audits, Meters};
@@ -129,7 +130,7 @@ impl Metrics {
 /// that stands at 1 sees no increase, and is not told.
 fn outcomes(registry: &mut Registry, name: &str, help: &str) -> Family<Ended, Counter> {
     let family: Family<Ended, Counter> = counter(registry, name, help);
-    for outcome in Outcome::ALL {
+    for &outcome in Outcome::VARIANTS {
         let _ = family.get_or_create(&Ended { outcome });
     }
     family

@@ -1,8 +1,11 @@
 //! How a question, or a request for passages, ended, and how the wait for a place did: the names that
 //! metrics and logs know.
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// How it ended.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum Outcome {
     /// With an answer.
     Answered,
@@ -53,7 +56,8 @@ impl<F: Fn(Outcome)> Drop for Awaited<F> {
 }
 
 /// How the wait for a place ended.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(crate) enum WaitEnd {
     /// With a place.
     Placed,
@@ -69,64 +73,4 @@ pub(crate) enum WaitEnd {
     GaveUp,
     /// The server was shutting down.
     ShuttingDown,
-}
-
-impl WaitEnd {
-    /// Every end.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Placed,
-        Self::TimedOut,
-        Self::PushedOut,
-        Self::LineFull,
-        Self::Deadline,
-        Self::GaveUp,
-        Self::ShuttingDown,
-    ];
-
-    /// The name in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Placed => "placed",
-            Self::TimedOut => "timed_out",
-            Self::PushedOut => "pushed_out",
-            Self::LineFull => "line_full",
-            Self::Deadline => "deadline",
-            Self::GaveUp => "gave_up",
-            Self::ShuttingDown => "shutting_down",
-        }
-    }
-}
-
-impl Outcome {
-    /// Every outcome.
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Answered,
-        Self::Cancelled,
-        Self::Invalid,
-        Self::Busy,
-        Self::TenantBusy,
-        Self::Overdrawn,
-        Self::Unread,
-        Self::ShuttingDown,
-        Self::Deadline,
-        Self::Late,
-        Self::Failed,
-    ];
-
-    /// The name in metrics and logs.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Cancelled => "cancelled",
-            Self::Invalid => "invalid",
-            Self::Busy => "busy",
-            Self::TenantBusy => "tenant_busy",
-            Self::Overdrawn => "overdrawn",
-            Self::Unread => "unread",
-            Self::ShuttingDown => "shutting_down",
-            Self::Deadline => "deadline",
-            Self::Late => "late",
-            Self::Failed => "failed",
-        }
-    }
 }

@@ -184,12 +184,13 @@ impl Questions {
     }
 
     /// Forgets what was kept for long enough, and cuts off those who read nothing of it, for as long as it is
-    /// polled.
-    pub(crate) async fn sweep(&self) -> Infallible {
+    /// polled. Each of them is told to `cut_off`.
+    pub(crate) async fn sweep(&self, cut_off: impl Fn()) -> Infallible {
         let mut ticks = interval(SWEEP);
         loop {
             ticks.tick().await;
-            self.registry.lock().sweep(self.kept_for);
+            let late = self.registry.lock().sweep(self.kept_for);
+            (0..late).for_each(|_| cut_off());
         }
     }
 
@@ -239,15 +240,18 @@ impl Drop for Opened {
 }
 
 impl Registry {
-    fn sweep(&mut self, kept_for: Duration) {
+    /// How many readers were cut off.
+    fn sweep(&mut self, kept_for: Duration) -> usize {
         self.forget_old(kept_for);
-        self.over.iter().for_each(|(_, over)| over.log.cut_late());
+        let over = self.over.iter();
+        let mut late: usize = over.map(|(_, over)| over.log.cut_late_guests()).sum();
         self.read.retain(|question| {
             question.upgrade().is_some_and(|question| {
-                question.log.cut_late();
+                late += question.log.cut_late_guests();
                 question.log.clear().is_none()
             })
         });
+        late
     }
 
     fn forget_old(&mut self, kept_for: Duration) {

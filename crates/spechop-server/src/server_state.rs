@@ -261,7 +261,7 @@ impl ServerState {
             | AskError::ShuttingDown
             | AskError::Lost
             | AskError::Port(_)
-            | AskError::Agent(_) => self.warnings.turn(error.outcome().as_str()),
+            | AskError::Agent(_) => self.warnings.turn(error.outcome().into_str()),
         };
         match warning {
             Some(left_out) => tracing::warn!(reason, left_out, "no answer"),

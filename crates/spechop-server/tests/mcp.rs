@@ -452,20 +452,6 @@ async fn an_answer_comes_before_the_client_cuts_it_off() {
     }
 }
 
-/// The server's own limit would end it without an answer. It takes that long in earnest.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_budget_outlasts_the_time_of_a_question() {
-    let server = Server::configured(endless(), "[question]\ndeadline_ms = 10000\n").await;
-    let ours = call("ask", &json!({ "question": "Who is it?" }));
-    let theirs = call("ask", &json!({ "question": "Who is it?", "budget": 600 }));
-    let asked = [messages(&server, "", &ours), messages(&server, "", &theirs)];
-    for mut messages in futures::future::join_all(asked).await {
-        let answer = messages.pop().unwrap();
-        let structured = &answer["result"]["structuredContent"];
-        assert_eq!(structured["stop_reason"], "budget", "{answer}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_transport_decides_who_is_answered_at_all() {
     let server = Server::start(Script::instant(1)).await;

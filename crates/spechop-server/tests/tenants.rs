@@ -379,6 +379,10 @@ const LOCKS: &[(&str, &str)] = &[
     ("web/src/page/pool.rs", "calls that wait"),
     ("web/src/page/robots.rs", "wishes of sites: OwnedCache"),
     ("web/src/page/tree.rs", "the texts of one page"),
+    (
+        "web/src/search/asked.rs",
+        "how many different queries a provider has forbidden: they are compared, and told to nobody",
+    ),
     ("web/src/search/breaker.rs", "how a provider has fared"),
 ];
 

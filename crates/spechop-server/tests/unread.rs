@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use crate::lines::{Lines, is_alone};
 use crate::support::{Server, endless, eventually, long, question, unread};
 use spechop_proto::AskEvent;
 use spechop_proto::ask_event::Event;
 use spechop_testkit::Script;
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
+use tracing::Level;
 
 /// Reads to the end.
 async fn read(mut stream: Streaming<AskEvent>) -> (Option<Event>, Option<Status>) {
@@ -70,18 +72,41 @@ async fn a_reader_that_stays_away_loses_the_stream_and_frees_its_place() {
     assert!(error.message().contains("5 s"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_nobody_follows_is_ended() {
-    // Four hops are there soon, the fifth never.
+/// Four hops are there soon, the fifth never.
+fn endless_in_the_end() -> Script {
     let mut script = long();
     script.hops[4].target = endless().hops[0].target;
-    let server = Server::configured(script, "[server]\nunread_ms = 100").await;
+    script
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_follows_is_ended() {
+    let server = Server::configured(endless_in_the_end(), "[server]\nunread_ms = 100").await;
     let stream = unread(&server).await;
     server.is_idle().await;
     let (_, error) = read(stream).await;
     assert_eq!(error.unwrap().code(), Code::Aborted);
     let unread = "spechop_questions_total{outcome=\"unread\"}";
     assert_eq!(server.metric(unread).await, 1);
+}
+
+/// On one thread, which is the one whose log is read.
+#[tokio::test]
+async fn the_log_says_once_that_nobody_reads_a_question() {
+    let test = "the_log_says_once_that_nobody_reads_a_question";
+    if !is_alone(module_path!(), test) {
+        return;
+    }
+    let lines = Lines::default();
+    let log = tracing_subscriber::fmt().with_ansi(false);
+    let log = log.with_max_level(Level::DEBUG).with_writer(lines.clone());
+    let _log = tracing::subscriber::set_default(log.finish());
+    let server = Server::configured(endless_in_the_end(), "[server]\nunread_ms = 100").await;
+    let _stream = unread(&server).await;
+    server.is_idle().await;
+    let text = lines.text();
+    let told = text.lines().filter(|line| line.contains("no answer"));
+    assert_eq!(told.count(), 1, "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

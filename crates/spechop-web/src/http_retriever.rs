@@ -130,7 +130,7 @@ pub fn parse(body: &[u8], limit: usize) -> Result<Vec<Passage>, String> {
 }
 
 /// A document as Search-R1 has it (`contents` is the title in quotation marks, then the text) or with
-/// fields of their own. Without an id it is known by its address, or by what it says.
+/// fields of their own. Without an id it is known by its address, unless that is very long, or by what it says.
 fn passage(document: &Value) -> Result<Passage, &'static str> {
     let field = |name: &str| document.get(name).and_then(Value::as_str);
     let contents = field("contents");
@@ -140,7 +140,8 @@ fn passage(document: &Value) -> Result<Passage, &'static str> {
         (None, None, None) => return Err("neither `text` nor `contents`"),
     };
     let title = field("title").unwrap_or(title);
-    let url = field("url").filter(|url| !url.is_empty());
+    let is_kept = |url: &&str| !url.is_empty() && url.len() <= Passage::URL_BYTES_MAX;
+    let url = field("url").filter(is_kept);
     let id = match document.get("id") {
         Some(Value::String(id)) if !id.is_empty() => id.as_str().into(),
         Some(Value::Number(id)) => id.to_string().into(),
@@ -237,6 +238,21 @@ mod tests {
         assert!(found[0].id.starts_with("text-"));
         let again = parse(answer("x").to_string().as_bytes(), 9).unwrap();
         assert_eq!(found, again);
+    }
+
+    #[test]
+    fn an_address_that_is_very_long_is_not_kept() {
+        let begin = "https://h/";
+        for (url_bytes, is_kept) in [
+            (Passage::URL_BYTES_MAX, true),
+            (Passage::URL_BYTES_MAX + 1, false),
+        ] {
+            let url = format!("{begin}{}", "a".repeat(url_bytes - begin.len()));
+            let answer = json!({ "result": [[{ "text": "x", "url": url }]] });
+            let found = parse(answer.to_string().as_bytes(), 9).unwrap();
+            assert_eq!(found[0].url.is_some(), is_kept);
+            assert_eq!(*found[0].id == *url, is_kept);
+        }
     }
 
     #[test]

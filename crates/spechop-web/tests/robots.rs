@@ -163,6 +163,45 @@ async fn a_path_has_one_spelling() {
     }
 }
 
+/// `$` means the end of an address only at the end of a rule, and what is written as `%24` or `%2A` means itself.
+#[tokio::test]
+async fn signs_of_rules_can_be_meant_as_they_are() {
+    let site = of(
+        "User-agent: *\nDisallow: /a$b\nDisallow: /cost-%24\nDisallow: /file-%2a.html\n\
+         Disallow: /end$ # $5\nDisallow: /zero$\0Disallow: /both$$\r\nDisallow: /tag*$5\n\
+         Disallow /plain$x*y$\n",
+    );
+    let reader = polite(&[&site]);
+    for (path, excluded) in [
+        ("/a$b/c", true),
+        ("/a%24b", true),
+        ("/a", false),
+        ("/ab", false),
+        ("/cost-$", true),
+        ("/cost-%24/5", true),
+        ("/cost-", false),
+        ("/file-*.html", true),
+        ("/file-%2A.html", true),
+        ("/file-1.html", false),
+        ("/end", true),
+        ("/end/", false),
+        ("/end$", false),
+        ("/zero", true),
+        ("/zero/", false),
+        ("/both$", true),
+        ("/both", false),
+        ("/both$/", false),
+        ("/tags/$5", true),
+        ("/tag*%245", true),
+        ("/tags/5", false),
+        ("/plain$x-y", true),
+        ("/plain$x-yz", false),
+    ] {
+        let refusal = refusal(&reader, &site, path).await;
+        assert_eq!(refusal.as_deref(), excluded.then_some(EXCLUDED), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn no_file_excludes_itself() {
     let site = of("User-agent: *\nDisallow: /\n");
@@ -237,18 +276,21 @@ async fn no_file_allows_everything_and_a_broken_site_nothing() {
 
 #[tokio::test]
 async fn hostile_files_cost_little() {
-    // Only its beginning counts.
-    let long = format!(
-        "User-agent: *\nDisallow: /private\n{}Disallow: /\n",
-        "# more\n".repeat(200_000)
-    );
-    let site = site(move |answer| answer.ok("text/plain", &long));
-    let reader = polite(&[&site]);
-    assert_eq!(refusal(&reader, &site, "/").await, None);
-    assert_eq!(
-        refusal(&reader, &site, "/private").await.as_deref(),
-        Some(EXCLUDED)
-    );
+    // Only its beginning counts, whatever ends its lines.
+    for end in ["\n", "\r"] {
+        let long = format!(
+            "User-agent: *{end}Disallow: /private{end}{}Disallow: /{end}",
+            format!("# more{end}").repeat(200_000)
+        );
+        let site = self::site(move |answer| answer.ok("text/plain", &long));
+        let reader = polite(&[&site]);
+        assert_eq!(refusal(&reader, &site, "/").await, None, "{end:?}");
+        assert_eq!(
+            refusal(&reader, &site, "/private").await.as_deref(),
+            Some(EXCLUDED),
+            "{end:?}"
+        );
+    }
 
     for rules in [
         "Disallow: /a*b*c$\n".repeat(20_000),

@@ -93,7 +93,9 @@ impl Down {
                     ["google", "Suspended: too many requests"]
                 ]);
                 let query = form.query(params).unwrap_or_default();
-                json_response(&searxng(query, &[], None, &unresponsive))
+                let answer = json_response(&searxng(query, &[], None, &unresponsive));
+                // As the real one tells that none of its engines has answered.
+                ([("server-timing", "total;dur=9.1, render;dur=0.0")], answer).into_response()
             }
             Empty => form.answer(params, &[], Some(base)),
             NoUrls => form.answer(params, hits, None),

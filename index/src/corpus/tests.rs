@@ -174,9 +174,9 @@ fn an_id_or_a_url_without_end_is_not_kept_for_each_piece() {
         ..Reading::default()
     };
     for (id_bytes, url_bytes, read, with_url) in [
-        (ID_BYTES_MAX, URL_BYTES_MAX, 1, true),
-        (ID_BYTES_MAX, URL_BYTES_MAX + 1, 1, false),
-        (ID_BYTES_MAX + 1, URL_BYTES_MAX, 0, true),
+        (ID_BYTES_MAX, Passage::URL_BYTES_MAX, 1, true),
+        (ID_BYTES_MAX, Passage::URL_BYTES_MAX + 1, 1, false),
+        (ID_BYTES_MAX + 1, Passage::URL_BYTES_MAX, 0, true),
     ] {
         let (id, mut url) = ("a".repeat(id_bytes), "https://h/".to_owned());
         url += &"a".repeat(url_bytes - url.len());

@@ -160,9 +160,9 @@ impl Run<'_> {
             return;
         };
         // The guess of the head's own hop can be refused, too, and the head stands on none. The window may have
-        // committed that hop by now.
+        // committed that hop by now, or the head had to go because the answer is wanted.
         let notes = self.branches.get(branch);
-        let was_head = notes.is_some_and(|notes| notes.is_head);
+        let was_head = notes.is_some_and(|notes| notes.is_head) || self.last_head == Some(branch);
         let is_provisional = self.window.depth(branch) != Some(0) && !was_head;
         let kind = TraceKind::NotSpeculated { stage, why };
         self.tell_as(branch, hop, is_provisional, kind);

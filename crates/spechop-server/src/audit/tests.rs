@@ -121,6 +121,28 @@ async fn nothing_is_audited_unless_somebody_says_so() {
     assert_eq!(house.found(), Findings::default());
 }
 
+/// No answer needs what an audit calls.
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_called_ahead_of_need_is_not_called_by_an_audit() {
+    let policy = tempfile::NamedTempFile::new().unwrap();
+    let rules = [
+        ("planner", "full"),
+        ("reader", "full"),
+        ("retriever", "never"),
+    ];
+    let rules = rules
+        .map(|(tool, grade)| format!("{tool} = {{ grade = {grade:?}, idempotence = \"safe\" }}\n"));
+    std::fs::write(policy.path(), rules.concat()).unwrap();
+    let toml = format!("{ALL}[scheduler]\npolicy = {:?}\n", policy.path());
+    let house = House::of(Script::steady(&[true], 10, 100, 5), &toml);
+    house.ask(3).await;
+    let started = house.ports.started();
+    house.audit(HOURS).await;
+    assert_eq!(house.ports.started(), started + 1, "the planner's");
+    assert_eq!(house.found(), Findings::default());
+    assert!(house.counted("spechop_audits_total{result=\"denied\"} 1"));
+}
+
 /// One place for look-ups, and questions one after the other without a pause.
 async fn under_load(toml: &str) -> (Duration, House) {
     let places = "[scheduler.retriever]\ncapacity = 1\n";

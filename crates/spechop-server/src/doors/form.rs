@@ -29,6 +29,9 @@ use crate::transport::Door;
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
+/// Said of a question of another form, in the words of the page with scripts (`panels.js`).
+const HARDLY: &str = "is hardly a question of the form that the planner was trained on.";
+
 /// Builds the door.
 pub(super) fn add_to(house: &mut House, admission: &Admission) {
     let admission = admission.clone();
@@ -122,6 +125,8 @@ fn read(body: &[u8]) -> Result<AskRequest, AskError> {
 #[template(path = "answer.html")]
 struct Told<'a> {
     answer: &'a str,
+    /// What is to be known of the form of the question.
+    form: Option<String>,
     /// The answer that was not sure enough to be given.
     withheld: Option<&'a str>,
     /// How likely the answer is right, if that is known.
@@ -192,11 +197,24 @@ fn told(answer: &AskResponse, shows_passages: bool) -> Told<'_> {
     let cited = cited.into_iter();
     Told {
         answer: &answer.answer,
+        form: form(answer),
         withheld: confidence.and_then(|sure| sure.withheld.as_deref()),
         percent: chance.map(|chance| 100.0 * chance),
         seconds: answer.elapsed_ms / 1000.0,
         rows,
         cited: cited.map(|of| cite(of, shows_passages)).collect(),
+    }
+}
+
+/// Whether the question is hardly one: if the fallback has answered it, or if its answer is withheld and that may
+/// be why.
+fn form(answer: &AskResponse) -> Option<String> {
+    let is_unlike = answer.confidence.as_ref().is_some_and(|sure| {
+        sure.withheld.is_some() && sure.of_form.is_some_and(|chance| chance < 0.5)
+    });
+    match answer.handed_over {
+        Some(_) => Some(format!("By the fallback: this {HARDLY}")),
+        None => is_unlike.then(|| format!("This {HARDLY}")),
     }
 }
 
@@ -230,7 +248,7 @@ fn refused(error: &HttpError) -> Refused<'_> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use spechop_proto::{Confidence, Hop, Observation};
+    use spechop_proto::{Confidence, HandedOver, Hop, Observation};
 
     use super::*;
 
@@ -285,6 +303,40 @@ mod tests {
         let described = described.as_object().unwrap().keys();
         let described: BTreeSet<_> = described.map(String::as_str).collect();
         assert_eq!(posted, described);
+    }
+
+    #[test]
+    fn what_is_hardly_a_question_is_said_to_be_none_as_on_the_page() {
+        assert!(include_str!("../page/panels.js").contains(HARDLY));
+        let said = |withheld: Option<&str>, of_form, is_handed_over: bool| {
+            let answer = AskResponse {
+                confidence: Some(Confidence {
+                    withheld: withheld.map(str::to_owned),
+                    of_form,
+                    ..Confidence::default()
+                }),
+                handed_over: is_handed_over.then(HandedOver::default),
+                ..AskResponse::default()
+            };
+            let html = told(&answer, true).render().unwrap();
+            let (_, told) = html.split_once("class=\"quiet\" dir=\"auto\">").unwrap();
+            let (told, _) = told.split_once("It took").unwrap();
+            told.to_owned()
+        };
+        let withheld = Some("Serbian");
+        let held = "Withheld: Serbian. ";
+        assert_eq!(
+            said(withheld, Some(0.07), false),
+            format!("This {HARDLY} {held}")
+        );
+        // Withheld for another reason, or nobody knows the form.
+        assert_eq!(said(withheld, Some(0.5), false), held);
+        assert_eq!(said(withheld, None, false), held);
+        assert_eq!(said(None, Some(0.07), false), "");
+        assert_eq!(
+            said(None, Some(0.07), true),
+            format!("By the fallback: this {HARDLY} ")
+        );
     }
 
     #[test]

@@ -52,21 +52,26 @@ struct Tools {
 
 /// Takes POST requests. Whether they are too long has been seen before.
 pub(super) fn route(admission: &Admission, finder: &Arc<Finder>) -> MethodRouter {
-    let state = admission.state();
-    let config = state.config();
-    let server = &config.server;
-    let tools = Tools {
-        admission: admission.clone(),
-        finder: Arc::clone(finder),
-        time: server.mcp_time,
-        links: Links::of(server),
-        shows_passages: state.toolbox.passages.is_some(),
-    };
     let entrance = Entrance {
-        service: service(Arc::new(tools), usize::MAX),
+        service: service(Arc::new(Tools::of(admission, finder)), usize::MAX),
         calls: Calls::default(),
     };
     post(async move |request: Request| entrance.answer(request).await)
+}
+
+impl Tools {
+    fn of(admission: &Admission, finder: &Arc<Finder>) -> Self {
+        let state = admission.state();
+        let config = state.config();
+        let server = &config.server;
+        Self {
+            admission: admission.clone(),
+            finder: Arc::clone(finder),
+            time: server.mcp_time,
+            links: Links::of(server),
+            shows_passages: state.toolbox.passages.is_some(),
+        }
+    }
 }
 
 /// Answers requests, and ends the calls that are taken back.
@@ -245,5 +250,37 @@ fn stop_reason(reason: wire::StopReason) -> &'static str {
         wire::StopReason::Repeated => "repeated",
         wire::StopReason::NotFound => "not_found",
         wire::StopReason::Budget => "budget",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spechop_testkit::Script;
+
+    use super::*;
+    use crate::server_state::scripted;
+
+    /// The server's own limit would end it without an answer.
+    #[tokio::test(start_paused = true)]
+    async fn no_budget_outlasts_the_time_of_a_question() {
+        // A look-up takes an hour.
+        let script = Script::steady(&[true, true], 5, 3_600_000, 5);
+        let (state, _) = scripted::state(script, "[question]\ndeadline_ms = 10000\n");
+        let admission = Admission::new(Arc::clone(&state));
+        let tools = Tools::of(&admission, &Arc::new(Finder::new(state)));
+        let (request, _) = Request::new(Body::empty()).into_parts();
+        for budget in [None, Some(Duration::from_secs(600))] {
+            let question = Question {
+                text: "Who is it?".to_owned(),
+                k: None,
+                budget,
+            };
+            let news = tools.ask(&request, question).await.unwrap();
+            let last = news.collect::<Vec<_>>().await.pop();
+            let Some(Ok(News::Answer { stop_reason, .. })) = last else {
+                panic!("{last:?}");
+            };
+            assert_eq!(stop_reason, "budget", "{budget:?}");
+        }
     }
 }

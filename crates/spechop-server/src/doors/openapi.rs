@@ -131,6 +131,9 @@ fn form(field: &FieldDescriptor) -> Value {
 }
 
 #[cfg(test)]
+mod statuses;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

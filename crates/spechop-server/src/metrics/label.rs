@@ -78,12 +78,12 @@ pub(super) struct Refused {
 
 impl EncodeLabelValue for Outcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        encoder.write_str(self.as_str())
+        encoder.write_str(self.into_str())
     }
 }
 
 impl EncodeLabelValue for WaitEnd {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        encoder.write_str(self.as_str())
+        encoder.write_str(self.into_str())
     }
 }

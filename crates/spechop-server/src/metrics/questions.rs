@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 use spechop_agent::{Report, Usage, Width};
 use spechop_config::SpeculatorKind;
 use spechop_types::Stage;
+use strum::VariantArray;
 use tokio::time::Instant;
 
 use super::hops::{ACTIVITY_BUCKETS, HopMetrics};
@@ -177,7 +178,7 @@ fn waits(registry: &mut Registry) -> Histograms<Waited> {
         || Histogram::new(WAIT_BUCKETS),
     );
     // Nobody may ever wait, and whoever asks finds zeros then and not nothing.
-    for end in WaitEnd::ALL {
+    for &end in WaitEnd::VARIANTS {
         let _ = waits.get_or_create(&Waited { end });
     }
     waits

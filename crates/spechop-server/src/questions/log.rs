@@ -9,8 +9,8 @@
 //!
 //! A reader that does not read cannot be asked: a stream is polled only as long as the client's window has
 //! room. So the question's own task waits for the end of a reader's time ([`Log::forsaken`],
-//! [`Log::read_up`]). It does not wait for guests to come: those are cut off from time to time
-//! ([`Log::cut_late`]).
+//! [`Log::read_up`]). It waits for no guest: those are cut off from time to time
+//! ([`Log::cut_late_guests`]).
 
 mod found;
 
@@ -174,7 +174,7 @@ impl Log {
 
     /// The same, whatever guests have yet to take.
     pub(crate) fn clear_of_guests(&self) -> Option<usize> {
-        self.clear_unless(|cursor| cursor.is_reading() && !cursor.is_guest)
+        self.clear_unless(Cursor::holds_place)
     }
 
     fn clear_unless(&self, holds: impl Fn(&Cursor) -> bool) -> Option<usize> {
@@ -188,12 +188,15 @@ impl Log {
         Some(bytes)
     }
 
-    /// Cuts off readers that have taken nothing for as long as the question's task allows or has allowed.
-    pub(crate) fn cut_late(&self) {
+    /// Cuts off guests that have taken nothing for as long as the question's task allows or has allowed. How many
+    /// there were: no task tells of them.
+    pub(crate) fn cut_late_guests(&self) -> usize {
         let mut state = self.state.lock();
-        if let Some(unread) = state.unread {
-            state.cut_late(unread);
-        }
+        let Some(unread) = state.unread else {
+            return 0;
+        };
+        let (cut, _) = state.cut_late(unread, |cursor| cursor.is_guest);
+        cut
     }
 
     /// Bytes that it keeps.
@@ -334,7 +337,7 @@ impl Log {
             let next = {
                 let mut state = self.state.lock();
                 state.unread = Some(unread);
-                let late = state.cut_late(unread);
+                let (_, late) = state.cut_late(unread, |cursor| !cursor.is_guest);
                 match state.alone_since.map(|since| since + linger) {
                     Some(end) if end <= Instant::now() => {
                         return match state.was_cut {
@@ -350,15 +353,16 @@ impl Log {
         }
     }
 
-    /// Ready when every reader has taken everything, or was cut off. True if some were cut off.
+    /// Ready when every reader but guests has taken everything, or was cut off. True if some were cut off.
     pub(crate) async fn read_up(&self, unread: Duration) -> bool {
         loop {
             let next = {
                 let mut state = self.state.lock();
                 state.unread = Some(unread);
-                let late = state.cut_late(unread);
-                if !state.readers.values().any(Cursor::is_reading) {
-                    return state.readers.values().any(|cursor| cursor.is_cut);
+                let (_, late) = state.cut_late(unread, |cursor| !cursor.is_guest);
+                if !state.readers.values().any(Cursor::holds_place) {
+                    let mut readers = state.readers.values();
+                    return readers.any(|cursor| cursor.is_cut && !cursor.is_guest);
                 }
                 late
             };
@@ -428,6 +432,11 @@ impl Cursor {
     fn is_reading(&self) -> bool {
         !self.is_cut && !self.is_done
     }
+
+    /// Whether its question keeps its place for it.
+    fn holds_place(&self) -> bool {
+        self.is_reading() && !self.is_guest
+    }
 }
 
 impl State {
@@ -451,19 +460,24 @@ impl State {
         }
     }
 
-    /// Cuts off readers that have taken nothing for too long. When the next one will have.
-    fn cut_late(&mut self, unread: Duration) -> Option<Instant> {
+    /// Cuts off those readers that have taken nothing for too long: how many there were, and when the next one
+    /// will have taken nothing for that long.
+    fn cut_late(
+        &mut self,
+        unread: Duration,
+        whom: impl Fn(&Cursor) -> bool,
+    ) -> (usize, Option<Instant>) {
         let now = Instant::now();
         let mut next: Option<Instant> = None;
-        let mut cut = false;
+        let mut cut = 0;
         for cursor in self.readers.values_mut() {
-            if !cursor.is_reading() {
+            if !cursor.is_reading() || !whom(cursor) {
                 continue;
             }
             match cursor.untouched_since.map(|since| since + unread) {
                 Some(end) if end <= now => {
                     cursor.is_cut = true;
-                    cut = true;
+                    cut += 1;
                     if let Some(waker) = cursor.waker.take() {
                         waker.wake();
                     }
@@ -472,11 +486,11 @@ impl State {
                 None => {}
             }
         }
-        if cut && self.is_alone() {
+        if cut > 0 && self.is_alone() {
             self.alone_since.get_or_insert(now);
             self.was_cut = true;
         }
-        next
+        (cut, next)
     }
 }
 

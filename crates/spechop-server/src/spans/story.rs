@@ -244,7 +244,7 @@ impl Telling<'_> {
         let mut attributes = vec![
             k,
             Key::Speculator.text(story.speculator.as_str()),
-            Key::Outcome.text(story.outcome.as_str()),
+            Key::Outcome.text(story.outcome.into_str()),
         ];
         if story.notes.left_out > 0 {
             attributes.push(Key::LeftOut.number(story.notes.left_out));
@@ -258,7 +258,7 @@ impl Telling<'_> {
             ended: story.elapsed,
             attributes,
             links: Vec::new(),
-            wrong: (!was_answered).then_some(story.outcome.as_str()),
+            wrong: (!was_answered).then_some(story.outcome.into_str()),
         });
         span.kind = SpanKind::Server.into();
         if story.parent.is_some() {

@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Counters; clones count together.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +47,8 @@ impl Of {
 }
 
 /// Why the server closed a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Closed {
     /// It did not say which protocol it speaks.
     Silent,
@@ -69,30 +71,11 @@ struct Reason {
     reason: &'static str,
 }
 
-impl Closed {
-    const ALL: [Self; 7] = [
-        Self::Silent,
-        Self::OtherProtocol,
-        Self::Handshake,
-        Self::Stalled,
-        Self::Displaced,
-        Self::Unfinished,
-        Self::Unread,
-    ];
-}
-
 impl Reason {
     fn of(why: Closed) -> Self {
-        let reason = match why {
-            Closed::Silent => "silent",
-            Closed::OtherProtocol => "other_protocol",
-            Closed::Handshake => "handshake",
-            Closed::Stalled => "stalled",
-            Closed::Displaced => "displaced",
-            Closed::Unfinished => "unfinished",
-            Closed::Unread => "unread",
-        };
-        Self { reason }
+        Self {
+            reason: why.into_str(),
+        }
     }
 }
 
@@ -144,7 +127,7 @@ impl Counts {
             counts.read.clone(),
         );
         counts.certificates_end(Ends::default());
-        for why in Closed::ALL {
+        for &why in Closed::VARIANTS {
             // A first one that is no increase would ring nowhere.
             let _ = counts.closed.get_or_create(&Reason::of(why));
         }

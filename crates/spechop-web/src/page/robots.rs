@@ -27,9 +27,9 @@ const FILE_BYTES_MAX: usize = 500 << 10;
 const LINES_MAX: usize = 10_000;
 /// What a line with the name of a robot begins with, as its reader takes it.
 const AGENTS: [&[u8]; 3] = [b"user-agent", b"user agent", b"useragent"];
-/// Stands for the end of an address, in rules and behind the address itself. The reader of the file makes a regular
-/// expression of each rule with a `$`, and comparing that may take as long as the site likes; any other rule takes
-/// about as long as the address. Nothing that is evenly encoded holds this sign.
+/// Stands for the end of an address, at the end of a rule and behind the address itself. The reader of the file makes a
+/// regular expression of each rule with a `$`, and comparing that may take as long as the site likes; any other rule
+/// takes about as long as the address. Nothing that is evenly encoded holds this sign.
 const END: u8 = b'|';
 /// How long a file holds, and how long it counts that there was none to be had.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
@@ -180,7 +180,7 @@ impl Robots {
 /// `User-agent: SpecHop/0.1.0`.
 fn without_versions(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
+    for line in text.split_inclusive(ends_line) {
         let version = line.iter().position(|byte| *byte == b'/');
         match version.filter(|_| names_robot(line)) {
             Some(version) => {
@@ -193,28 +193,37 @@ fn without_versions(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The file with what stands behind the key of each line [evenly encoded](evenly_encoded), and with [`END`] for each
-/// `$`. The key stays: it is no path.
+/// The file with what stands behind the key of each line [as a pattern](push_pattern). The key stays: it is no path.
 fn with_even_values(text: &[u8]) -> Vec<u8> {
     let mut even = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
+    for line in text.split_inclusive(ends_line) {
         // A reader takes lines without a colon, too: there the path begins with one of the other signs.
-        let begin = line
-            .iter()
-            .position(|byte| matches!(byte, b':' | b'/' | b'*'));
+        let begin = line.iter().position(|byte| b":/*$".contains(byte));
         let (key, value) = line.split_at(begin.unwrap_or(line.len()));
+        let comment = value.iter().position(|byte| *byte == b'#');
+        let rule = &value[..comment.unwrap_or(value.len())];
+        let is_part = |byte: &u8| !byte.is_ascii_whitespace() && !ends_line(byte);
+        let end = rule.iter().rposition(is_part).map_or(0, |last| last + 1);
         even.extend_from_slice(key);
-        even.extend(evenly_encoded(value));
-    }
-    // Also in lines without a colon: their reader does not need one.
-    for byte in even.iter_mut().filter(|byte| **byte == b'$') {
-        *byte = END;
+        push_pattern(&mut even, &rule[..end]);
+        // Its reader leaves out the comment, and needs the end of the line.
+        even.extend_from_slice(&value[end..]);
     }
     even
 }
 
-/// The same with one spelling of every character: a path has many, all of which a site takes for the same, and its
-/// reader compares letter by letter (RFC 9309, 2.2.2).
+/// The rule [evenly encoded](evenly_encoded), but for the signs that mean something in it: `*` anywhere, and `$` at its
+/// end (RFC 9309, 2.2.3).
+fn push_pattern(even: &mut Vec<u8>, rule: &[u8]) {
+    let ended = rule.strip_suffix(b"$");
+    let parts = ended.unwrap_or(rule).split(|byte| *byte == b'*');
+    let parts: Vec<_> = parts.map(evenly_encoded).collect();
+    even.extend(parts.join(&b'*'));
+    even.extend(ended.map(|_| END));
+}
+
+/// A path, or a part of one, with one spelling of every character: there are many, all of which a site takes for the
+/// same, and the reader of the file compares letter by letter (RFC 9309, 2.2.2).
 fn evenly_encoded(text: &[u8]) -> Vec<u8> {
     let mut even = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -238,8 +247,10 @@ fn evenly_encoded(text: &[u8]) -> Vec<u8> {
                     b'}' => b"%7D",
                     b'\'' => b"%27",
                     b'`' => b"%60",
-                    // Of a path it may be a part like any other.
+                    // Of a path these may be parts like any other.
                     END => b"%7C",
+                    b'$' => b"%24",
+                    b'*' => b"%2A",
                     _ => std::slice::from_ref(first),
                 };
                 even.extend_from_slice(encoded);
@@ -264,11 +275,15 @@ fn names_robot(line: &[u8]) -> bool {
 
 /// Whether reading the file would take much time or memory.
 fn is_too_long(text: &[u8]) -> bool {
-    // The reader takes a zero for the end of a line, too.
-    let lines = text.split(|byte| matches!(byte, b'\n' | b'\r' | 0));
+    let lines = text.split(ends_line);
     let lines = lines.map(<[u8]>::trim_ascii_start);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
     lines.count() > LINES_MAX
+}
+
+/// As the reader of the file has it.
+fn ends_line(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r' | 0)
 }
 
 /// The body, or its beginning.
@@ -279,7 +294,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
         if text.len() > FILE_BYTES_MAX {
             // Half a line is no rule.
             text.truncate(FILE_BYTES_MAX);
-            let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+            let end = text.iter().rposition(ends_line).unwrap_or(0);
             text.truncate(end);
             break;
         }

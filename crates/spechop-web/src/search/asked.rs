@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode};
 use spechop_ports::retry::retry_after;
@@ -34,8 +35,38 @@ pub(super) trait EngineAdapter: Send + Sync + 'static {
 
 /// An engine as a provider. The call hears of it if the engine asks for less.
 pub(super) struct Provider<A> {
-    pub(super) http: Http,
-    pub(super) adapter: A,
+    http: Http,
+    adapter: A,
+    forbidden: Mutex<ForbiddenQueries>,
+}
+
+impl<A: EngineAdapter> Provider<A> {
+    pub(super) fn new(http: Http, adapter: A) -> Self {
+        Self {
+            http,
+            adapter,
+            forbidden: Mutex::default(),
+        }
+    }
+
+    /// What the answer to a search for these words lists, or what is the matter with the engine or with the words.
+    fn read(&self, words: &str, answer: &Answer) -> Result<Vec<SearchResult>, SearchTrouble> {
+        let found = self.adapter.read(answer);
+        let mut forbidden = self.forbidden.lock();
+        match &found {
+            Ok(_) => forbidden.answered(),
+            // If it is a block, that is what it is.
+            Err(trouble)
+                if answer.status == StatusCode::FORBIDDEN
+                    && trouble.lasts()
+                    && forbidden.is_fault_of(words) =>
+            {
+                return Err(of_this_search(malformed("status 403"), "this query"));
+            }
+            Err(_) => {}
+        }
+        found
+    }
 }
 
 #[async_trait]
@@ -65,7 +96,7 @@ impl<A: EngineAdapter> SearchProvider for Provider<A> {
         let _searching = call.doing(Activity::Search);
         let answer = self.http.send_and_watch(call, request, so_far).await;
         let answer = answer.map_err(SearchTrouble::from);
-        match answer.and_then(|answer| self.adapter.read(&answer)) {
+        match answer.and_then(|answer| self.read(&words, &answer)) {
             Ok(mut results) => {
                 results.truncate(limit);
                 Ok(results)
@@ -81,6 +112,38 @@ impl<A: EngineAdapter> SearchProvider for Provider<A> {
 
     async fn warm(&self, _call: &Call) {
         self.http.warm().await;
+    }
+}
+
+/// So many queries in a row that are forbidden are not each its own fault.
+const FORBIDDEN_MAX: usize = 3;
+
+/// The different queries that an engine has forbidden (status 403) since it last answered; `None` if it has not answered
+/// yet, or has forbidden too many.
+///
+/// It says so to who has the wrong key, or is not set up for it. But it has accepted those if it has just answered. Then
+/// something before it, such as a firewall, may have disliked a word.
+#[derive(Default)]
+struct ForbiddenQueries(Option<Vec<String>>);
+
+impl ForbiddenQueries {
+    fn answered(&mut self) {
+        self.0 = Some(Vec::new());
+    }
+
+    /// Whether it was the fault of this query that it was forbidden just now.
+    fn is_fault_of(&mut self, words: &str) -> bool {
+        let Some(queries) = &mut self.0 else {
+            return false;
+        };
+        if !queries.iter().any(|known| known == words) {
+            queries.push(words.to_owned());
+        }
+        let is_fault = queries.len() < FORBIDDEN_MAX;
+        if !is_fault {
+            self.0 = None;
+        }
+        is_fault
     }
 }
 

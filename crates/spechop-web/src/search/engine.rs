@@ -118,5 +118,5 @@ impl SearchEngine {
 }
 
 fn provider(http: Http, adapter: impl EngineAdapter) -> Arc<dyn SearchProvider> {
-    Arc::new(Provider { http, adapter })
+    Arc::new(Provider::new(http, adapter))
 }

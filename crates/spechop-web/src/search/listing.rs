@@ -8,14 +8,11 @@ use scraper::Html;
 use serde_json::Value;
 use spechop_ports::{SearchResult, SearchTrouble};
 pub(super) use spechop_types::cut_at_word as cut;
-use spechop_types::{one_line, words};
+use spechop_types::{Passage, one_line, words};
 use url::Url;
 
 /// Most results that are taken from one answer.
 const RESULTS_MAX: usize = 100;
-
-/// Longest URL that is taken, in bytes. Browsers and servers stop at about twice as much.
-const URL_BYTES_MAX: usize = 4096;
 
 /// Longest title and snippet, in characters.
 const TITLE_CHARS_MAX: usize = 300;
@@ -29,25 +26,26 @@ const CHALLENGE_BYTES: usize = 64 * 1024;
 pub(super) struct Listing {
     results: Vec<SearchResult>,
     seen: HashSet<Url>,
-    offered: usize,
+    /// So many had no URL of any kind.
+    nowhere: usize,
 }
 
 impl Listing {
     /// A result. Without a URL it is none.
     pub(super) fn push(&mut self, url: &str, title: &str, snippet: &str, text: Option<&str>) {
-        self.offered += 1;
-        if self.results.len() == RESULTS_MAX || url.len() > URL_BYTES_MAX {
+        if self.results.len() == RESULTS_MAX {
             return;
         }
         let Ok(mut url) = Url::parse(url.trim()) else {
+            self.nowhere += 1;
             return;
         };
-        if !matches!(url.scheme(), "http" | "https") {
-            return;
-        }
         // Places in a page are one page.
         url.set_fragment(None);
-        if !self.seen.insert(url.clone()) {
+        // Signs that stood there as they are have been encoded, so it may be longer than what was sent.
+        let is_short = url.as_str().len() <= Passage::URL_BYTES_MAX;
+        let is_page = is_short && matches!(url.scheme(), "http" | "https");
+        if !is_page || !self.seen.insert(url.clone()) {
             return;
         }
         let text = text.map(str::trim).filter(|text| !text.is_empty());
@@ -59,14 +57,13 @@ impl Listing {
         });
     }
 
-    /// Those that can be fetched. If none of many can, something else than results was sent.
+    /// Those that can be fetched. If there is none, and some have no address, something else than results was sent. One
+    /// elsewhere than on the web is only left out.
     pub(super) fn results(self) -> Result<Vec<SearchResult>, SearchTrouble> {
-        match (self.results.len(), self.offered) {
-            (0, 1..) => {
-                let offered = self.offered;
-                Err(malformed(format!(
-                    "none of {offered} results says where it is"
-                )))
+        match (self.results.len(), self.nowhere) {
+            (0, nowhere @ 1..) => {
+                let said = format!("results without an address: {nowhere}");
+                Err(malformed(said))
             }
             _ => Ok(self.results),
         }
@@ -209,7 +206,9 @@ mod tests {
 
     #[test]
     fn what_has_no_url_to_fetch_is_left_out_and_no_page_is_listed_twice() {
-        let long = format!("https://a.example/{}", "x".repeat(URL_BYTES_MAX));
+        let long = format!("https://a.example/{}", "x".repeat(Passage::URL_BYTES_MAX));
+        // Three bytes as it stands there, and nine as an address.
+        let wide = format!("https://a.example/{}", "か".repeat(500));
         let results = json!([
             { "url": " https://a.example/1#top ", "title": " A\n \u{1b} title ", "text": "s", "raw": " r " },
             { "url": "https://a.example/1", "title": "again" },
@@ -222,6 +221,7 @@ mod tests {
             { "url": "ftp://a.example/" },
             { "url": "file:///etc/passwd" },
             { "url": long },
+            { "url": wide },
             "no object",
             { "url": "http://b.example/", "title": ["odd"], "raw": " " },
         ]);
@@ -236,6 +236,26 @@ mod tests {
         assert_eq!(first.text.as_deref(), Some("r"));
         assert_eq!(second.url.as_str(), "http://b.example/");
         assert_eq!((&*second.title, &second.text), ("", &None));
+    }
+
+    /// Otherwise a few such answers would have the provider left alone.
+    #[test]
+    fn results_elsewhere_than_on_the_web_are_nothing_found_and_those_nowhere_are_trouble() {
+        let long = format!("https://a.example/{}", "x".repeat(Passage::URL_BYTES_MAX));
+        for (url, is_somewhere) in [
+            ("ftp://a.example/", true),
+            ("magnet:?xt=urn:btih:0", true),
+            (long.as_str(), true),
+            ("/relative", false),
+            ("", false),
+        ] {
+            let results = json!([{ "url": "ftp://b.example/" }, { "url": url, "title": "x" }]);
+            let found = SHAPE.read(&json!({ "web": { "results": results } }));
+            match is_somewhere {
+                true => assert_eq!(found, Ok(Vec::new()), "{url}"),
+                false => assert_eq!(found, Err(malformed("results without an address: 1"))),
+            }
+        }
     }
 
     #[test]

@@ -70,8 +70,8 @@ impl EngineAdapter for Searxng {
                 Err(SearchTrouble::Misconfigured { remedy })
             }
             body => parse(body?).map_err(|trouble| match trouble {
-                // The others have found nothing. Of another query they may know more.
-                SearchTrouble::Unreachable { .. } if has_answered(&answer.headers) => {
+                // Others may have found nothing. Of another query they may know more.
+                SearchTrouble::Unreachable { .. } if !has_no_answer(&answer.headers) => {
                     of_this_search(trouble, "a part of it")
                 }
                 trouble => trouble,
@@ -122,12 +122,15 @@ pub fn parse(body: &[u8]) -> Result<Vec<SearchResult>, SearchTrouble> {
     })
 }
 
-/// Whether any of its engines has answered, if only with nothing. It says how long each of those took
-/// (`total_0_bing;dur=812.5`), and nothing of the others.
-fn has_answered(headers: &HeaderMap) -> bool {
+/// Whether it says that none of its engines has answered. It tells how long it took itself (`total;dur=815.0`), and how
+/// long each engine took that has answered, if only with nothing (`total_0_bing;dur=812.5`). If the former is missing,
+/// something on the way has taken its times out, and nobody knows.
+fn has_no_answer(headers: &HeaderMap) -> bool {
     let lists = headers.get_all("server-timing").iter();
-    let mut times = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
-    times.any(|time| time.trim_ascii_start().starts_with(b"total_"))
+    let times = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    let times: Vec<_> = times.map(<[u8]>::trim_ascii_start).collect();
+    let has = |name: &[u8]| times.iter().any(|time| time.starts_with(name));
+    has(b"total;") && !has(b"total_")
 }
 
 /// Name and reason, short and of one line.

@@ -9,6 +9,7 @@
 
 mod environment;
 mod failures;
+mod forbidden;
 mod requests;
 mod shapes;
 
@@ -106,6 +107,10 @@ impl Kind {
         });
         provider.expect("a provider")
     }
+}
+
+fn page(status: u16, body: &[u8]) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_bytes(body)
 }
 
 /// A server that answers everything with this.

@@ -43,7 +43,7 @@ async fn the_wait_ends_with_whatever_comes_first() {
         // Timers are exact to the millisecond.
         let waited = began.elapsed().as_millis();
         assert!((expected_ms..expected_ms + 3).contains(&waited), "{waited}");
-        let (outcome, message) = (error.outcome().as_str(), with_causes(&error));
+        let (outcome, message) = (error.outcome().into_str(), with_causes(&error));
         match end {
             "deadline" => assert_eq!(outcome, "deadline", "{message}"),
             _ => {

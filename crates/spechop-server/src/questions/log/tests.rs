@@ -135,6 +135,24 @@ async fn a_slow_reader_is_cut_off_alone() {
     assert!(log.read_up(LIMIT).await, "one was cut off");
 }
 
+/// Others could hold it for as long as they like, one after the other.
+#[tokio::test(start_paused = true)]
+async fn no_place_is_held_for_whoever_comes_after_the_end() {
+    let log = log();
+    let reader = log.attach(0).unwrap();
+    log.push(event(1), true);
+    let guest = log.attach(0).unwrap();
+    assert!(log.read_up(LIMIT).now_or_never().is_none());
+    assert_eq!(next(&log, reader).await, "1");
+    assert_eq!(log.read_up(LIMIT).now_or_never(), Some(false));
+    // Whoever is cut off for that was no reader of the task's.
+    tokio::time::advance(LIMIT).await;
+    assert_eq!(log.read_up(LIMIT).now_or_never(), Some(false));
+    assert_eq!([log.cut_late_guests(), log.cut_late_guests()], [1, 0]);
+    assert_eq!(log.read_up(LIMIT).now_or_never(), Some(false));
+    assert_eq!(next(&log, guest).await, "unread");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_is_forsaken_when_it_was_alone_for_long_enough() {
     let log = log();
