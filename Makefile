@@ -103,7 +103,7 @@ check: setup ## check formatting, lints, documentation and licences
 	@RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	@python3 -m unittest discover -q -s eval/ablation
 	@python3 -m unittest discover -q -s eval/bench
-	@cd eval && python3 -m unittest -q train.test_splits train.test_reader_calibration
+	@cd eval && python3 -m unittest -q train.test_splits train.test_reader_calibration train.test_fit_confidence
 	@if cargo deny --version >/dev/null 2>&1; then \
 	  cargo deny --locked check bans licenses sources; \
 	else \
@@ -129,7 +129,7 @@ release: setup ## build an archive of the program with its bill of materials; OU
 bench: models ## run the benchmarks
 	@cargo bench --locked --workspace
 
-prove: setup ## compare a million random schedules of the window with the standard agent
+prove: setup ## compare a million random schedules of the window with the standard agent; SCHEDULES=count SEED=number
 	@cargo run --locked --release -q -p spechop-window --example prove -- $(if $(SEED),$(or $(SCHEDULES),1000000) $(SEED),$(SCHEDULES))
 
 bench-bound: build ## compare salvage, plan-ahead and several guesses with the paper's bound RelLat*

@@ -4,7 +4,8 @@
 #   eval/run.sh DATA [PART…]     DATA as eval/train/README.md describes it; parts: see the end of this file
 #   eval/run.sh DATA prepare web web_guesses     over a local web: not among the usual parts
 #   eval/run.sh DATA deepresearch          questions of DeepResearch-9K over a local web: six of ours in its form, or those of
-#                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone
+#                                          DEEPRESEARCH=FILE (Parquet or JSON), of DIFFICULTY=L2 alone. The web holds the
+#                                          passages of 2WikiMultihopQA, or those of CORPUS=FILE (JSON lines, plain or gzip)
 #   eval/run.sh DATA prepare large_reads   a language model reads and the small reader guesses: not among the usual parts
 #   eval/run.sh DATA prepare drafts        look-ups and tokens that are drafted while the planner writes, nothing injected
 #   eval/run.sh DATA prepare ablation      who plans and who reads: a run for each configuration in eval/ablation

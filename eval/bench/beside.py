@@ -11,10 +11,9 @@ import argparse
 import collections
 import json
 import pathlib
-import random
 import statistics
 
-DRAWS = 2000
+from intervals import between, bootstrap
 
 
 def main():
@@ -33,9 +32,10 @@ def main():
         calls = statistics.mean(rows[one]["targets"]["started"] for one in ids)
         others = sum(rows[one]["answer"] != first[one]["answer"] for one in ids)
         of_first = [of(rows, first, ids, kind) for kind in (segments, last)]
-        low, high = interval(rows, first, ids)
+        pairs = [(rows[one]["latency_ms"], first[one]["latency_ms"]) for one in ids]
+        bounds = bootstrap(pairs, lambda ours, theirs: sum(ours) / sum(theirs))
         print(
-            f"| {name} | {seconds:.3f} | {of(rows, first, ids, latency):.3f} ({low:.3f} to {high:.3f}) | {waiting} "
+            f"| {name} | {seconds:.3f} | {of(rows, first, ids, latency):.3f} {between(bounds)} | {waiting} "
             f"| {of_first[0]:.2f} | {of_first[1]:.2f} | {calls:.2f} | {others} |"
         )
 
@@ -67,17 +67,6 @@ def last(row: dict) -> list:
 def of(rows: dict, first: dict, ids: list, kind) -> float:
     ours, theirs = ([ms for one in ids for ms in kind(side[one])] for side in (rows, first))
     return statistics.mean(ours) / statistics.mean(theirs)
-
-
-def interval(rows: dict, first: dict, ids: list) -> tuple:
-    rng = random.Random(1)
-    pairs = [(rows[one]["latency_ms"], first[one]["latency_ms"]) for one in ids]
-    ratios = []
-    for _ in range(DRAWS):
-        ours, theirs = map(sum, zip(*rng.choices(pairs, k=len(pairs))))
-        ratios.append(ours / theirs)
-    ratios.sort()
-    return ratios[int(0.025 * DRAWS)], ratios[int(0.975 * DRAWS)]
 
 
 if __name__ == "__main__":

@@ -39,11 +39,11 @@ import tempfile
 import urllib.request
 
 from circumstances import circumstances
+from intervals import DRAWS, between, bootstrap, within
 from million import Server, cpu_s, p99, size_mib
 
 WAYS = ("1", "3", "auto")
 PLAIN = "plain"
-DRAWS = 2000
 # Questions at once: how many a block has, how many blocks there are, and how often every way asks each.
 LOADS = {8: (66, 12, 2), 16: (66, 12, 1), 64: (264, 5, 2)}
 LEARNING = 66
@@ -233,9 +233,7 @@ def by_block(questions: list, at_once: int, number: int) -> list:
 
 def interval(ours: list, theirs: list) -> tuple:
     """Of the ratio of two p99s, if other blocks had been drawn (bootstrap): the questions of a block share a machine's moment."""
-    rng = random.Random(1)
-    pairs = [pair for asked in zip(ours, theirs) for pair in zip(*asked)]
-    return within(ratio(*zip(*rng.choices(pairs, k=len(pairs)))) for _ in range(DRAWS))
+    return bootstrap([pair for asked in zip(ours, theirs) for pair in zip(*asked)], ratio)
 
 
 def itself(asked: list) -> tuple:
@@ -250,16 +248,6 @@ def ratio(ours: list, theirs: list) -> float:
     """Of the p99s of the questions of these turns."""
     ours, theirs = (p99([took for turn in turns for took in turn]) for turns in (ours, theirs))
     return ours / theirs
-
-
-def within(ratios) -> tuple:
-    """What 95 of 100 of them lie between."""
-    ratios = sorted(ratios)
-    return ratios[int(0.025 * len(ratios))], ratios[int(0.975 * len(ratios))]
-
-
-def between(bounds: tuple) -> str:
-    return "({:.3f} to {:.3f})".format(*bounds)
 
 
 class Print(argparse.Action):

@@ -10,10 +10,9 @@ questions() { # SET NUMBER [IDS]
     ${count:+--count "$count"} --seed $SEED)
 }
 
-# Sets INDEX to the arguments that name an index and its hot subset.
+# Sets INDEX to the arguments that name an index, and its hot subset if that is not the one which lies in its folder.
 index_of() { # SET [FRACTION]
-  local hot=${2:+$1-hot-$2}
-  INDEX=(--set "index.dir=$INDEXES/$1-extended" --set "speculator.hot_dir=$INDEXES/${hot:-$1-extended/hot}")
+  INDEX=(--set "index.dir=$INDEXES/$1-extended" ${2:+--set "speculator.hot_dir=$INDEXES/$1-hot-$2"})
 }
 
 # An index of a corpus of a data set, and its hot subsets. Those are cut out of it without encoding anything again. The usual
@@ -120,5 +119,17 @@ in_qdrant() { # INDEX
 
 hash_of() { sha256sum "$1" | cut -c 1-16; }
 
-# A model by its folder, file and hash.
-model_part() { echo "$1 $(hash_of "$SPECHOP_DATA_DIR/models/$1")"; }
+# A model by its folder, and a hash of all that is in it: a tokenizer or a reader.toml changes what it says, too. Hidden is
+# what `spechop models` has noted of it.
+model_part() { # FOLDER
+  local files hash=unknown
+  files=$(cd "$SPECHOP_DATA_DIR/models/$1" && find -L . -type f ! -name '.*' -exec sha256sum {} + | LC_ALL=C sort -k 2) &&
+    [ -n "$files" ] && hash=$(hash_of - <<<"$files")
+  echo "$1 $hash"
+}
+
+# Sets PARTS to the arguments that name the models of the embedded default.
+default_parts() {
+  PARTS=(--part "planner=$(model_part spechop-planner-merged)" --part "reader=$(model_part spechop-reader)"
+    --part "encoder=$(model_part "$ENCODER")")
+}

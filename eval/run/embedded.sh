@@ -4,18 +4,19 @@
 # What the embedded default answers at k = 1, on every question of the data sets' own mix.
 answers() {
   local set
+  default_parts
   for set in "${SETS[@]}"; do
     index_of "$set"
     questions "$set" "${ALL[$set]}"
     asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
-      "${QUESTIONS[@]}" --k 1 --system "embedded default" \
-      --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$OUT/answers/$set"
+      "${QUESTIONS[@]}" --k 1 --system "embedded default" "${PARTS[@]}" --out "$OUT/answers/$set"
   done
 }
 
 # The same over HippoRAG's corpora alone, on those of its questions that are here and that nothing was trained on.
 answers_theirs() {
   local set ids
+  default_parts
   ids=$(mktemp)
   for set in "${SETS[@]}"; do
     echo "== answers theirs $set" >&2
@@ -25,9 +26,7 @@ answers_theirs() {
     asked serve --set "index.dir=$INDEXES/$set-theirs" --set speculator.kind=none --set question.verifier=rule \
       --set question.confidence_min=0 --set tuning.state=none -- \
       "${QUESTIONS[@]}" --k 1 \
-      --system "embedded default, trained on questions of this form" \
-      --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
-      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/answers-theirs/$set"
+      --system "embedded default, trained on questions of this form" "${PARTS[@]}" --out "$OUT/answers-theirs/$set"
   done
 }
 
@@ -44,13 +43,13 @@ END
 # What more or less effort is worth, by turns with the standard agent.
 effort() {
   local set
+  default_parts
   for set in "${SETS[@]}"; do
     index_of "$set"
     questions "$set" "${ALL[$set]}"
     asked serve "${INDEX[@]}" --set question.verifier=rule --set question.confidence_min=0 --set tuning.state=none -- \
       "${QUESTIONS[@]}" --k 1 --variant k=1,effort=low --variant k=1,effort=high --system "embedded default" \
-      --part "encoder=$(model_part "$ENCODER/model.onnx")" --part "reader=$(model_part spechop-reader/model.onnx)" \
-      --out "$OUT/effort/$set"
+      "${PARTS[@]}" --out "$OUT/effort/$set"
   done
 }
 
@@ -59,6 +58,7 @@ effort() {
 # before, as one that has run for an hour has. With FREE=1 target calls have no price and no limit, as in fixed settings.
 choice() {
   local set folder name result=0 free=() at_once=12
+  default_parts
   # No more at once than there are questions.
   [ "${COUNT:-12}" -ge 12 ] || at_once=$COUNT
   [ -n "${FREE:-}" ] && free=(--set tuning.call_worth=0 --set tuning.calls_max=1000)
@@ -77,8 +77,7 @@ choice() {
     questions "$set" 120
     awaited "$SPECHOP" eval live --addr "$ADDRESS" "${QUESTIONS[@]}" --k 1 --variant k=3 --variant k=4 --variant k=4,plan-ahead=on \
       --variant k=4,plan-ahead=on,chance-min=0.1 --variant k=8,plan-ahead=on --variant k=auto --concurrency $at_once \
-      --system "embedded default" --part "encoder=$(model_part "$ENCODER/model.onnx")" \
-      --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/choice/$name" || result=$?
+      --system "embedded default" "${PARTS[@]}" --out "$OUT/choice/$name" || result=$?
     ended $PID || result=1
     [ $result = 0 ] && python3 eval/bench/beside.py "$OUT/choice/$name"
   done
@@ -100,6 +99,7 @@ END
 # k = 3 one look-up a hop, auto if it has paid. All of that without draft tokens (`off`) and with them (`on`).
 drafts() {
   local set way tokens
+  default_parts
   for set in "${SETS[@]}"; do
     for way in off on; do
       echo "== drafts $set-$way" >&2
@@ -110,9 +110,7 @@ drafts() {
       asked serve "${INDEX[@]}" --set generator.draft_tokens=$tokens --set question.drafts=auto --set question.verifier=exact \
         --set question.confidence_min=0 --set tuning.state=none -- \
         "${QUESTIONS[@]}" --k 1 --variant k=3,verifier=exact,drafts=1 --variant k=auto,verifier=exact \
-        --system "embedded default, draft tokens $way" \
-        --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
-        --out "$OUT/drafts/$set-$way"
+        --system "embedded default, draft tokens $way" "${PARTS[@]}" --out "$OUT/drafts/$set-$way"
     done
     python3 eval/bench/beside.py "$OUT/drafts/$set-off" "$OUT/drafts/$set-on"
   done
@@ -139,6 +137,7 @@ saturation_drafts() {
 # What it is worth to answers that words count beside vectors: k = 1, on every question that nothing was trained on.
 words() {
   local set weight runs=()
+  default_parts
   for set in "${SETS[@]}"; do
     for weight in 0 0.2; do
       echo "== words $set $weight" >&2
@@ -146,8 +145,7 @@ words() {
       questions "$set" "" eval/datasets/untrained.json
       asked serve "${INDEX[@]}" --set index.lexical_weight=$weight --set question.confidence_min=0 --set tuning.state=none -- \
         "${QUESTIONS[@]}" --k 1 \
-        --system "embedded default, words count $weight" --part "planner=$(model_part spechop-planner-merged/model.gguf)" \
-        --part "reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/words/$set-$weight"
+        --system "embedded default, words count $weight" "${PARTS[@]}" --out "$OUT/words/$set-$weight"
     done
   done
   shopt -s nullglob
@@ -164,7 +162,7 @@ ablation() {
     count=$(sed -n 's/^# questions: //p' "$file")
     sed "s#\"DATA/#\"$SPECHOP_DATA_DIR/#" "$file" >"$config"
     parts=(--part "configuration=$(basename "$file") $(hash_of "$file")")
-    for model in $(sed -n 's#^file = "DATA/models/\(.*\)"#\1#p' "$file"); do parts+=(--part "model=$(model_part "$model")"); done
+    for model in $(sed -n 's#^file = "DATA/models/\(.*\)/[^/]*"#\1#p' "$file"); do parts+=(--part "model=$(model_part "$model")"); done
     for set in "${SETS[@]}"; do
       echo "== ablation $set-$name" >&2
       index_of "$set"

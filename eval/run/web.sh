@@ -28,16 +28,16 @@ web_guesses() {
   done
 }
 
-# DeepResearch-9K, or what has its form. The local index guesses; it holds the pages of the local web.
+# DeepResearch-9K, or what has its form. The local index guesses; it holds the pages of the local web. It has no hot subset:
+# nothing is asked of one, and nobody has counted how often the titles of CORPUS are mentioned.
 deepresearch() {
-  "$SPECHOP" index build --corpus "$(corpus_of deepresearch)" --out "$INDEXES/deepresearch-extended" --hot-fraction 0.25 \
-    --in-degree eval/datasets/2wikimultihopqa/in_degree.jsonl.gz
+  "$SPECHOP" index build --corpus "$(corpus_of deepresearch)" --out "$INDEXES/deepresearch-extended"
   over_web deepresearch -- "$OUT/web/deepresearch" 0 --k 1 --variant k=3,speculator=index --variant k=auto,speculator=index
 }
 
 corpus_of() { # SET
   case $1 in
-    deepresearch) echo eval/datasets/2wikimultihopqa/corpus.jsonl.gz ;;
+    deepresearch) echo "${CORPUS:-eval/datasets/2wikimultihopqa/corpus.jsonl.gz}" ;;
     *) echo "$DATA/${FOLDER[$1]}/corpus_extended.jsonl" ;;
   esac
 }
@@ -67,13 +67,13 @@ over_web() { # SET SERVER-ARGUMENTS… -- OUT COUNT LIVE-ARGUMENTS…
   web=$PID
   index_of "$set"
   web_questions "$set" "$count"
+  default_parts
   asked serve "${INDEX[@]}" --set target.kind=web --set web.providers=searxng --set "web.searxng.url=http://$ADDRESS" \
     --set "web.allow=$ADDRESS" --set web.keep_s=0 --set web.searxng.ms_max=30000 --set speculator.kind=index --set question.verifier=rule --set question.confidence_min=0 \
     --set tuning.state=none "${server[@]}" -- \
     "${QUESTIONS[@]}" --concurrency "${CONCURRENCY:-1}" \
     --system "embedded default, web" --part "web=$(basename "$corpus") $(hash_of "$corpus"), ${WEB%:*} ms" \
-    --part "planner=$(model_part spechop-planner-merged/model.gguf)" --part "reader=$(model_part spechop-reader/model.onnx)" \
-    --part "encoder=$(model_part "$ENCODER/model.onnx")" --out "$out" "$@" || result=$?
+    "${PARTS[@]}" --out "$out" "$@" || result=$?
   ended $web || result=1
   return $result
 }
@@ -95,7 +95,6 @@ large_reads() {
     web_questions "$set" 30
     asked serve "${INDEX[@]}" "${server[@]}" --set question.verifier=$verifier --set question.confidence_min=0 --set tuning.state=none -- \
       "${QUESTIONS[@]}" --variant k=3,speculator=index,verifier=$verifier --variant k=auto,speculator=index,verifier=$verifier --system "$system" \
-      --part "model=$(model_part "$model/model.gguf")" \
-      --part "small reader=$(model_part spechop-reader/model.onnx)" --out "$OUT/$set-$name/live-0"
+      --part "model=$(model_part "$model")" --part "small reader=$(model_part spechop-reader)" --out "$OUT/$set-$name/live-0"
   done
 }

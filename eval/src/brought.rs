@@ -50,6 +50,9 @@ pub enum BroughtError {
     /// No variant plays the guesses of this name.
     #[error("no variant plays the guesses of `{0}`: say --variant k=…,speculator={0}")]
     UnplayedGuesses(String),
+    /// No variant plays this control.
+    #[error("no variant plays the control `{control}`: say {how}", control = .0, how = .0.played_by())]
+    UnplayedControl(Control),
     /// No variant plays the verdicts of this name.
     #[error(
         "no variant plays the verdicts of `{0}`, which take the usual verifier's place: \
@@ -168,7 +171,7 @@ impl Brought {
     ///
     /// # Errors
     ///
-    /// Guesses or verdicts that no variant plays, and verdicts that would judge several speculators.
+    /// What no variant plays, and verdicts that would judge several speculators.
     pub fn beside(&self, variants: &[Variant]) -> Result<Vec<Variant>, BroughtError> {
         let usual = Variant::standard();
         let mut all: Vec<Variant> = Vec::new();
@@ -218,6 +221,15 @@ impl Brought {
             && !played().any(|variant| variant.speculator() == guesses.name)
         {
             return Err(BroughtError::UnplayedGuesses(guesses.name.clone()));
+        }
+        let is_unplayed = |made: &&Named<BroughtGuess>| {
+            !played().any(|variant| variant.speculator() == made.name)
+        };
+        if let Some(Named { name, .. }) = self.made.iter().find(is_unplayed) {
+            return Err(match name.parse::<Control>() {
+                Ok(control) => BroughtError::UnplayedControl(control),
+                Err(_) => BroughtError::UnplayedGuesses(name.clone()),
+            });
         }
         let Some(verdicts) = &self.verdicts else {
             return Ok(());

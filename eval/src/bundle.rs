@@ -17,6 +17,8 @@ use crate::{Dataset, Machine, Question, folder};
 pub(crate) const INFO: &str = "bundle.json";
 const QUESTIONS: &str = "questions.jsonl";
 const STAGES: &str = "stages.jsonl";
+/// The beginning of the names of parts that guess.
+const SPECULATOR: &str = "speculator ";
 
 /// How a bundle came about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,10 +234,14 @@ impl Bundle {
                 return Err(other("question", &there.id, &here.id));
             }
         }
-        for (name, here) in &now.parts {
-            match there.parts.get(name) {
-                Some(there) if there != here => return Err(other(name, there, here)),
-                _ => {}
+        let names: BTreeSet<&String> = there.parts.keys().chain(now.parts.keys()).collect();
+        for name in names {
+            let (before, here) = (there.parts.get(name), now.parts.get(name));
+            // Speculators are recorded one after the other; all else is used by each of them.
+            let is_new = before.is_none() || here.is_none();
+            if before != here && !(is_new && name.starts_with(SPECULATOR)) {
+                let said = |part: Option<&String>| part.cloned().unwrap_or_else(|| "none".into());
+                return Err(other(name, &said(before), &said(here)));
             }
         }
         let commit = now.commits.last().cloned().unwrap_or_default();

@@ -41,6 +41,14 @@ impl Control {
         *variant == usual && (self == Self::Blind || plans_ahead)
     }
 
+    /// A flag by which it is played.
+    pub(crate) fn played_by(self) -> &'static str {
+        match self {
+            Self::Blind => "--k 3",
+            Self::Silent => "--variant k=3,plan-ahead=on",
+        }
+    }
+
     /// Whether a speculator of this name is one.
     pub(crate) fn is_name(name: &str) -> bool {
         name.parse::<Self>().is_ok()

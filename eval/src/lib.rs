@@ -57,7 +57,7 @@ pub use report::{
     Cell, CurveFigure, CurvePoint, Report, ReportData, ReportError, Section, Table, curve_svg,
     report,
 };
-pub use row::{Calls, Drafted, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
+pub use row::{Calls, Confidence, Drafted, HopKind, Machine, Row, RowHop, RunInfo, Source, Wanted};
 pub use score::{exact_match, f1, holds, recall};
 pub use scripted::{Script, scripted};
 pub use short_hash::short_hash;

@@ -132,7 +132,7 @@ pub struct Loaded {
     pub questions: usize,
     /// Whether somebody ended the run before its time.
     pub ended_early: bool,
-    /// Answers a second, from the end of the warm-up to the last answer.
+    /// Answers a second, from the end of the warm-up until the time was up and the last answer there.
     pub answered_per_s: f64,
     /// The most questions that were under way at once when one came that counts, whatever their setting.
     pub in_flight_max: usize,
@@ -283,7 +283,11 @@ where
             progress(running.progress(begun.elapsed(), until));
         }
     }
-    let elapsed = begun.elapsed();
+    // Whoever has nothing left to send does not wait for the end, but silence is part of the time.
+    let elapsed = match running.ended_early {
+        true => begun.elapsed(),
+        false => begun.elapsed().max(until),
+    };
     under_way.abort_all();
     while let Some(done) = under_way.join_next().await {
         if let Ok((arrival, outcome)) = done {

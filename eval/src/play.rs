@@ -105,6 +105,7 @@ fn play_with(
         variant: variant.clone(),
         concurrency: 1,
         answer: stages.answer.to_string(),
+        confidence: None,
         latency_ms: outcome.latency_ms,
         first_answer_ms: Some(outcome.first_answer_ms),
         first_answer_chance: Some(outcome.first_answer_chance.share()),

@@ -5,6 +5,7 @@
 
 mod ablation;
 mod by_k;
+mod calibration;
 mod calls;
 mod control;
 mod cost;
@@ -163,6 +164,7 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
     );
     tables.extend([
         quality::table(group),
+        calibration::table(group),
         cost::table(group),
         ablation::table(group),
         control::table(group),
@@ -184,7 +186,9 @@ fn tables(group: &Group<'_>) -> Vec<Table> {
     tables.retain(|table| !table.rows.is_empty());
     for table in &mut tables {
         let at_once = match table.name {
-            "cost" | "quality" | "ablation" | "verifier" | "stall" => group.at_once().max(),
+            "cost" | "quality" | "calibration" | "ablation" | "verifier" | "stall" => {
+                group.at_once().max()
+            }
             // These show each variant with the fewest questions at once only.
             _ => group.fewest_at_once().max(),
         };

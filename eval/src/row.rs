@@ -101,8 +101,11 @@ pub struct Row {
     pub variant: Variant,
     /// Questions that were under way at once.
     pub concurrency: u32,
-    /// The answer.
+    /// The answer. One that was withheld is scored as any other, so it stands here.
     pub answer: String,
+    /// What the answer says of itself. `None` in simulated rows, and in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
     /// From the question to the answer, in milliseconds.
     pub latency_ms: f64,
     /// From the question to the moment at which the answer was first written, in milliseconds; it was
@@ -146,6 +149,22 @@ impl Row {
     pub fn is_answer_known(&self) -> bool {
         self.unrecorded == 0
     }
+}
+
+/// What an answer says of itself, before anybody has looked whether it is right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confidence {
+    /// How likely it is to be right, from 0 to 1. `None` if planner or reader cannot tell how sure they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
+    /// How likely the question is to be of a form that the planner was trained on, from 0 to 1. `None` as `chance`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_form: Option<f64>,
+    /// Whether it was found in what a committed hop read, or is one of the things that the question offers.
+    pub supported: bool,
+    /// Whether the server withheld it: by its bounds of `chance` and `of_form`, or as it says that it does not know.
+    pub withheld: bool,
 }
 
 /// Look-ups of a question that were drafted. They are among its target calls.

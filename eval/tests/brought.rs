@@ -256,49 +256,40 @@ async fn verdicts_take_the_place_of_rules_and_take_their_time() {
 async fn controls_gain_nothing_where_every_hop_needs_the_one_before() {
     let script = steady(&[true, true, true]);
     let bundle = recorded(&script, question(5), &["k=1", "k=inf"]).await;
-    let mut controls = Brought::default();
-    for control in Control::ALL {
-        controls.add_control(control, &bundle, None);
-    }
-    let usual = [variant("k=1"), variant("k=inf"), variant("k=2,salvage=off")];
-    let names = |variants: &[Variant]| -> Vec<String> {
-        let all = controls.beside(variants).unwrap();
-        all.iter().map(ToString::to_string).collect()
+    let of = |which: &[Control]| {
+        let mut controls = Brought::default();
+        for control in which {
+            controls.add_control(*control, &bundle, None);
+        }
+        controls
     };
+    let (blind, controls) = (of(&[Control::Blind]), of(&Control::ALL));
     assert_eq!(
-        names(&usual),
-        [
-            "k=1",
-            "k=inf",
-            "k=inf,speculator=blind",
-            "k=2,salvage=off",
-            "k=2,speculator=blind,salvage=off",
-        ]
+        beside(&blind, &["k=1", "k=inf", "k=2,salvage=off"]),
+        "k=1 k=inf k=inf,speculator=blind k=2,salvage=off k=2,speculator=blind,salvage=off"
     );
     assert_eq!(
-        names(&[variant("k=3,plan-ahead=on")]),
-        [
-            "k=3,plan-ahead=on",
-            "k=3,speculator=blind,plan-ahead=on",
-            "k=3,speculator=silent,plan-ahead=on",
-        ]
+        beside(&controls, &["k=3,plan-ahead=on"]),
+        "k=3,plan-ahead=on k=3,speculator=blind,plan-ahead=on k=3,speculator=silent,plan-ahead=on"
     );
+    // Whoever names one wants to see it.
+    for (ways, refused) in [
+        (&["k=3"][..], "`silent`: say --variant k=3,plan-ahead=on"),
+        (&["k=1"], "`blind`: say --k 3"),
+        (&["k=3,verifier=exact"], "`blind`: say --k 3"),
+    ] {
+        let told = beside(&controls, ways);
+        assert_eq!(told, format!("no variant plays the control {refused}"));
+    }
     // Verdicts are of our guesses still, and of no control's, even if a variant names it.
-    let mut judged = controls.clone();
+    let mut judged = blind;
     let verdicts = "{\"question\":\"q0\",\"hop\":1,\"accept\":true}";
     judged
         .read_verdicts("judge", "verdicts", verdicts.as_bytes(), &counts(3))
         .unwrap();
-    let all = judged.beside(&[variant("k=inf"), variant("k=3,speculator=blind")]);
-    let all: Vec<String> = all.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(
-        all,
-        [
-            "k=inf",
-            "k=inf,speculator=blind",
-            "k=inf,verdicts=judge",
-            "k=3,speculator=blind",
-        ]
+        beside(&judged, &["k=inf", "k=3,speculator=blind"]),
+        "k=inf k=inf,speculator=blind k=inf,verdicts=judge k=3,speculator=blind"
     );
     let play = |way: &str| played(&bundle, &variant(way), &controls);
     let (standard, ours) = (play("k=1"), play("k=inf"));

@@ -62,6 +62,11 @@ fn what_does_not_belong_to_it_is_refused() {
         ("planner", "abc", "def", |info, _| {
             info.parts.insert("planner".into(), "def".into());
         }),
+        // Whoever plans or reads without a part of its own is another one.
+        ("planner", "abc", "none", |info, _| info.parts.clear()),
+        ("reader", "none", "ghi", |info, _| {
+            info.parts.insert("reader".into(), "ghi".into());
+        }),
         ("commit", "c1", "c2", |info, _| {
             info.commits = vec!["c2".into()];
         }),
@@ -94,10 +99,10 @@ fn what_does_not_belong_to_it_is_refused() {
 fn what_belongs_to_it_is_added() {
     let dir = begun();
     let speculator: Change = |info, _| {
-        info.parts.clear();
         info.parts.insert("speculator llm".into(), "ghi".into());
         info.commands = vec!["another test".into()];
     };
+    // It says nothing of the speculator that is there.
     let commit: Change = |info, _| info.commits = vec!["c2".into()];
     for (change, mix_commits) in [(speculator, false), (speculator, false), (commit, true)] {
         let bundle = go_on(dir.path(), change, mix_commits).unwrap();

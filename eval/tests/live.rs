@@ -144,6 +144,9 @@ async fn a_row_says_what_the_answer_said() {
         }
         assert_eq!(row.hops[1].sub_question, "q1 after fact 0?");
         assert_eq!(row.hops[1].observed, "fact 1");
+        // Scripted ports do not say how sure they are.
+        let said = row.confidence.unwrap();
+        assert_eq!((said.chance, said.withheld), (None, false));
     }
     assert!(
         standard

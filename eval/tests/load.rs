@@ -91,6 +91,23 @@ async fn a_server_that_falls_behind_is_charged_with_the_queue() {
     assert!(latency.p50 <= latency.p90 && latency.p99 <= latency.p999);
 }
 
+/// Of every second the first tenth is busy, so the run ends in silence.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_at_the_end_is_part_of_the_time() {
+    let server = Server::start(spechop_testkit::Script::instant(1), "");
+    let mut options = options(50.0, &["k=1"]);
+    options.shape = Shape::Bursts {
+        factor: 10.0,
+        period: Duration::from_secs(1),
+    };
+    (options.warm_up, options.lasting) = (Duration::ZERO, Duration::from_secs(1));
+    let loaded = run(&server, &options, &questions(100)).await.unwrap();
+    let answered = loaded.settings[0].answered;
+    assert!(answered > 10, "{loaded:?}");
+    assert_eq!(loaded.lasted_s, 1.0, "{loaded:?}");
+    assert!(loaded.answered_per_s <= answered as f64, "{loaded:?}");
+}
+
 /// Four hops of 200 ms behind each other, or all at once: far more than a busy machine takes for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_settings_are_compared_in_one_run() {

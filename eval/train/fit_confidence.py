@@ -2,10 +2,14 @@
 """Fits the weights of crates/spechop-agent/src/confidence.rs: how likely an answer is to be right, and a question to be of a known form.
 
     eval/train/fit_confidence.py BUNDLE... [--off-form BUNDLE]
+    eval/train/fit_confidence.py RUN... [--off-form RUN]
 
 A bundle holds recorded questions at k = 1 (`spechop eval record --k 1`). An answer is right by exact match.
 No answer to the questions of --off-form (eval/datasets/off_form) is right. The figures come from five-fold
 cross-validation over questions; the weights that are printed are fitted on all of them.
+
+A run (`spechop eval live --k 1`) holds what the answers of a server said of themselves: nothing is fitted then, and the
+same figures are printed of that. An answer that was not looked up says 0, and counts.
 """
 
 import argparse
@@ -23,6 +27,8 @@ NAMES = ["intercept", "first_segment", "last_segment", "lowest_segment", "lowest
 # Pulls weights towards 0: there are few right answers.
 RIDGE = 1.0
 FOLDS = 5
+# What the set of --off-form is called.
+OFF = "off-form"
 
 
 def normalised(text):
@@ -188,6 +194,41 @@ def calibration_error(said):
     return sum(gaps) / max(1, len(said))
 
 
+def kept(said, share=0.8):
+    """The bound at which this share of the right answers stays, and which share of the wrong ones does; None if none is right."""
+    right = sorted((p for p, r in said if r), reverse=True)
+    if not right:
+        return None
+    least = right[int(share * (len(right) - 1))]
+    wrong = [p for p, r in said if not r]
+    return least, sum(p >= least for p in wrong) / max(1, len(wrong))
+
+
+def is_run(folder):
+    return (folder / "rows.jsonl").exists()
+
+
+def told(run):
+    """What each answer of the standard agent says of itself, its chance and its form, and whether it is right; and how many
+    say nothing."""
+    answers = {question["id"]: question["answers"] for question in lines(run / "questions.jsonl")}
+    rows = {}
+    for row in sorted(lines(run / "rows.jsonl"), key=lambda row: row["concurrency"]):
+        if row["variant"] == "k=1":
+            rows.setdefault(row["id"], row)
+    said, silent = [], 0
+    for row in rows.values():
+        itself = row.get("confidence") or {}
+        chance, form = itself.get("chance"), itself.get("of_form")
+        if chance is None or form is None:
+            silent += 1
+            continue
+        said.append((chance, form, normalised(row["answer"]) in map(normalised, answers[row["id"]])))
+    if not said:
+        raise SystemExit(f"{run}: no answer at k=1 says how likely it is to be right; rows of earlier versions do not")
+    return said, silent
+
+
 def cross_validated(every):
     """By set: what is said of each row by weights that were fitted without its fold, and whether it is so."""
     said = {}
@@ -201,32 +242,53 @@ def cross_validated(every):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bundle", nargs="+", type=Path)
-    parser.add_argument("--off-form", type=Path)
+    parser.add_argument("folder", nargs="+", type=Path, metavar="BUNDLE|RUN")
+    parser.add_argument("--off-form", type=Path, metavar="BUNDLE|RUN")
     chosen = parser.parse_args()
     # By their whole path: a recording's own folder is called "bundle", whatever it is of.
-    sets = {str(bundle): list(answered(bundle)) for bundle in chosen.bundle}
+    folders = {str(folder): folder for folder in chosen.folder}
     if chosen.off_form:
-        sets["off-form"] = list(answered(chosen.off_form))
+        folders[OFF] = chosen.off_form
+    runs = [is_run(folder) for folder in folders.values()]
+    if any(runs) and not all(runs):
+        parser.error("bundles and runs cannot be told together")
+    if any(runs):
+        said, of_form = {}, {}
+        for name, folder in folders.items():
+            every, silent = told(folder)
+            said[name] = [(chance, right and name != OFF) for chance, _, right in every]
+            of_form[name] = [(form, name != OFF) for _, form, _ in every]
+            if silent:
+                # What is not said is not known, and is not 0.
+                print(f"{name}: {silent} answers say nothing of themselves, and are left out")
+        show(said, of_form, {name: len(pairs) for name, pairs in said.items()})
+        return
+    sets = {name: list(answered(folder)) for name, folder in folders.items()}
     rows = [(name, *row) for name, of_set in sets.items() for row in of_set]
     random.Random(1).shuffle(rows)
-    every = [(name, row, right and name != "off-form") for name, row, _, right in rows]
-    known = [(name, form, name != "off-form") for name, _, form, _ in rows]
-    said = cross_validated(every)
-    of_form = cross_validated(known)
-    on_form = [pair for name, pairs in said.items() if name != "off-form" for pair in pairs]
+    every = [(name, row, right and name != OFF) for name, row, _, right in rows]
+    known = [(name, form, name != OFF) for name, _, form, _ in rows]
+    asked = {name: len(lines(folder / "questions.jsonl")) for name, folder in folders.items()}
+    show(cross_validated(every), cross_validated(known), asked)
+    print("an answer's chance:")
+    for name, weight in zip([*NAMES, "chooses", "asks_when", "names_several"], fitted([(row, right) for _, row, right in every])):
+        print(f"    {name}: {weight:.3f},")
+    print("a question's form:")
+    for name, weight in zip([*NAMES, "names_nothing", "asks_nothing"], fitted([(row, form) for _, row, form in known])):
+        print(f"    {name}: {weight:.3f},")
+
+
+def show(said, of_form, asked):
+    """Of each set, of which so many were asked: how far the chances are from the truth, and what is declined at which bounds."""
     for name, pairs in sorted(said.items()):
-        right = sorted((p for p, r in pairs if r), reverse=True)
-        print(f"{name}: {len(pairs)} answers, {len(right)} right, calibration error {calibration_error(pairs):.3f}")
-        if right:
-            least = right[int(0.8 * (len(right) - 1))]
-            wrong = [p for p, r in pairs if not r]
-            kept = sum(p >= least for p in wrong) / max(1, len(wrong))
-            print(f"  at {least:.3f}, where 80 % of the right answers stay, {100 * kept:.0f} % of the wrong ones do")
+        right = sum(r for _, r in pairs)
+        print(f"{name}: {len(pairs)} answers, {right} right, calibration error {calibration_error(pairs):.3f}")
+        if bound := kept(pairs):
+            print(f"  at {bound[0]:.3f}, where 80 % of the right answers stay, {100 * bound[1]:.0f} % of the wrong ones do")
     # What was not looked up is worth nothing, and is withheld at any bound.
-    asked = sum(len(lines(bundle / "questions.jsonl")) for bundle in chosen.bundle)
-    asked_off = len(lines(chosen.off_form / "questions.jsonl")) if chosen.off_form else 0
-    asked_right = sum(right for _, right in on_form)
+    on_form = {name: pairs for name, pairs in said.items() if name != OFF}
+    asked_on, asked_off = sum(asked[name] for name in on_form), asked.get(OFF, 0)
+    asked_right = sum(r for pairs in on_form.values() for _, r in pairs)
     print("declined or not looked up: off-form inputs, questions, right answers")
     for least in (0.0, 0.001, 0.003, 0.01):
         for form in (0.0, 0.2, 0.25, 0.3, 0.33, 0.35, 0.4, 0.5):
@@ -235,16 +297,10 @@ def main():
                 pairs = [p for p, f in zip(said[name], of_form[name]) if p[0] >= least and f[0] >= form]
                 stay[name] = len(pairs)
                 right += sum(r for _, r in pairs)
-            off_stay = stay.pop("off-form", 0)
+            off_stay = stay.pop(OFF, 0)
             off_share = 100 * (asked_off - off_stay) / max(1, asked_off)
-            on_share = 100 * (asked - sum(stay.values())) / asked
+            on_share = 100 * (asked_on - sum(stay.values())) / asked_on
             print(f"  confidence {least}, form {form}: {off_share:.1f} %, {on_share:.1f} %, {asked_right - right} of {asked_right}")
-    print("an answer's chance:")
-    for name, weight in zip([*NAMES, "chooses", "asks_when", "names_several"], fitted([(row, right) for _, row, right in every])):
-        print(f"    {name}: {weight:.3f},")
-    print("a question's form:")
-    for name, weight in zip([*NAMES, "names_nothing", "asks_nothing"], fitted([(row, form) for _, row, form in known])):
-        print(f"    {name}: {weight:.3f},")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,14 @@ fn recorded_speculators_are_played_as_one() {
     let unknown = [&cascade[..], &["llm-135m,oracle"]].concat();
     let words = "no guesses of `oracle`, but of llm-1.5b, llm-135m";
     refused(&bundle.eval("simulate", &unknown), words);
+    let unplayed = [
+        "--variant",
+        "k=3,speculator=llm-1.5b",
+        "--cascade",
+        "llm-135m",
+    ];
+    let words = "no variant plays the guesses of `cascade`: say --variant k=…,speculator=cascade";
+    refused(&bundle.eval("simulate", &unplayed), words);
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn what_the_script_calls_exists() {
             &[
                 ("DIFFICULTY", "L2"),
                 ("DEEPRESEARCH", "nine thousand.parquet"),
+                ("CORPUS", "passages of mine.jsonl"),
             ],
         ),
     ] {
@@ -147,6 +148,9 @@ fn what_the_script_calls_exists() {
     assert!(calls.len() > 100, "{}", calls.len());
     let is_free = |call: &String| call.contains("tuning.calls_max=");
     assert!(calls.iter().any(is_free), "FREE is not read");
+    // The index and the web hold the same passages, and the run names them.
+    let is_mine = |call: &&String| call.contains("passages\\ of\\ mine.jsonl");
+    assert_eq!(calls.iter().filter(is_mine).count(), 3, "{calls:?}");
     // An older bundle may lack stages of these ways: that costs questions of this run, and no other run.
     let is_papers = |call: &&String| call.starts_with("eval simulate ") && is_to_the_letter(call);
     let papers: Vec<_> = calls.iter().filter(is_papers).collect();
@@ -204,6 +208,33 @@ fn the_gold_planner_finds_its_files_whatever_their_folder_is_called() {
     }
     let (success, said) = place.run(&["prepare", "record_gold"], &[]);
     assert!(success, "{said}");
+}
+
+/// A tokenizer changes what a model says, as its weights do. What is noted of its folder changes nothing.
+#[test]
+fn a_model_is_named_by_all_that_its_folder_holds() {
+    let place = Place::new();
+    let folder = place.0.path().join("models/spechop-reader");
+    fs::create_dir_all(&folder).unwrap();
+    let mut named = Vec::new();
+    for (file, text) in [
+        ("model.onnx", "weights"),
+        (".note.json", "checked today"),
+        ("tokenizer.json", "words"),
+        ("tokenizer.json", "other words"),
+    ] {
+        fs::write(folder.join(file), text).unwrap();
+        let (success, said) = place.run(&["effort"], &[("ONLY", "2wiki")]);
+        assert!(success, "{said}");
+        let calls = place.calls();
+        let asked = calls.iter().rfind(|call| call.starts_with("eval live "));
+        let mut parts = asked.unwrap().split(" --part ");
+        let reader = parts.find(|part| part.starts_with("reader=spechop-reader"));
+        named.push(reader.unwrap().to_owned());
+    }
+    assert_eq!(named[0], named[1]);
+    named.dedup();
+    assert_eq!(named.len(), 3, "{named:?}");
 }
 
 /// Only a replay knows that it was asked for stages that are not recorded. It says so at its end.

@@ -57,3 +57,27 @@ fn paths_of_the_makefile_may_be_relative_and_hold_blanks() {
     let expected = format!("{}/my data\n", here.display());
     assert!(relative.starts_with(&expected), "{relative}");
 }
+
+#[test]
+fn a_proof_takes_how_many_schedules_it_plays_and_from_which_seed() {
+    for (settings, expected) in [
+        (&[][..], ""),
+        (&["SEED=7"], "1000000 7"),
+        (&["SCHEDULES=5"], "5"),
+        (&["SCHEDULES=5", "SEED=7"], "5 7"),
+    ] {
+        let output = Command::new("make")
+            .args(["--dry-run", "prove"])
+            .args(settings)
+            .current_dir(project())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", "/home/me")
+            .output()
+            .expect("make runs");
+        let told = String::from_utf8(output.stdout).expect("text");
+        let command = told.lines().last().expect("a command");
+        let (_, taken) = command.rsplit_once("--example prove --").expect("a proof");
+        assert_eq!(taken.trim(), expected, "{command}");
+    }
+}

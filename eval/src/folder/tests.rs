@@ -6,7 +6,9 @@ use spechop_types::K;
 use tempfile::tempdir;
 
 use super::*;
-use crate::{Calls, Dataset, Drafted, HopKind, Injected, Machine, RowHop, Source, Variant};
+use crate::{
+    Calls, Confidence, Dataset, Drafted, HopKind, Injected, Machine, RowHop, Source, Variant,
+};
 
 fn info(questions: usize) -> RunInfo {
     RunInfo {
@@ -52,6 +54,13 @@ fn row(id: &str, variant: &str, concurrency: u32, answer: &str) -> Row {
         variant: variant.parse().unwrap(),
         concurrency,
         answer: answer.into(),
+        // Rows of earlier versions have none.
+        confidence: (concurrency == 1).then_some(Confidence {
+            chance: Some(0.5),
+            of_form: None,
+            supported: true,
+            withheld: false,
+        }),
         latency_ms: 12.345_678_901_234_5,
         first_answer_ms: (concurrency == 1).then_some(1.1),
         first_answer_chance: None,
@@ -117,6 +126,7 @@ fn what_is_written_is_read() {
         assert_eq!((&read.answer, key(read)), (&written.answer, key(&written)));
         assert!((read.latency_ms - written.latency_ms).abs() < 1e-12);
         assert_eq!(read.hops[0].titles, written.hops[0].titles);
+        assert_eq!(read.confidence, written.confidence);
     }
     let missing: Vec<_> = run
         .missing()

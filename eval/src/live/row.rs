@@ -6,7 +6,7 @@ use spechop_types::K;
 
 use super::LiveError;
 use super::client::{Asking, options};
-use crate::{Calls, Drafted, HopKind, Injected, Row, RowHop};
+use crate::{Calls, Confidence, Drafted, HopKind, Injected, Row, RowHop};
 
 /// The latency that the server adds on purpose.
 pub(super) fn injected(answer: &AskResponse) -> Option<Injected> {
@@ -43,15 +43,14 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         speculations = std::mem::take(&mut targets);
         hops.iter_mut().for_each(|hop| hop.titles.clear());
     }
+    let confidence = answer.confidence.as_ref().map(confidence);
+    let withheld = answer.confidence.and_then(|told| told.withheld);
     Ok(Row {
         id: asking.question.id.clone(),
         variant: asking.variant.clone(),
         concurrency: asking.concurrency,
-        // What was withheld is scored as any other answer.
-        answer: answer
-            .confidence
-            .and_then(|confidence| confidence.withheld)
-            .unwrap_or(answer.answer),
+        answer: withheld.unwrap_or(answer.answer),
+        confidence,
         latency_ms: answer.elapsed_ms * speed,
         first_answer_ms: answer.first_answer.map(|first| first.at_ms * speed),
         first_answer_chance: answer.first_answer.map(|first| first.chance),
@@ -70,6 +69,15 @@ fn row(asking: &Asking, answer: AskResponse, speed: f64) -> Result<Row, String> 
         },
         unrecorded: 0,
     })
+}
+
+fn confidence(told: &wire::Confidence) -> Confidence {
+    Confidence {
+        chance: told.chance,
+        of_form: told.of_form,
+        supported: told.supported,
+        withheld: told.withheld.is_some(),
+    }
 }
 
 /// A field that a server does not know it passes over in silence.
@@ -127,5 +135,60 @@ fn calls(of: Option<wire::Calls>) -> Calls {
             .saturating_add(of.wasted_completion_tokens),
         money_micros: of.money_micros,
         wasted_money_micros: of.wasted_money_micros,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dataset, Question, Variant};
+
+    #[test]
+    fn a_row_has_what_was_withheld_and_what_the_answer_says_of_itself() {
+        let question = Question {
+            id: "q0".into(),
+            dataset: Dataset::Wiki,
+            kind: "bridge".into(),
+            text: "Who?".into(),
+            answers: vec!["Ana".into()],
+            titles: Vec::new(),
+            hops: Vec::new(),
+            hop_budget: 5,
+        };
+        let variant = Variant::standard();
+        let answer = AskResponse {
+            answer: "not found in the sources".into(),
+            confidence: Some(wire::Confidence {
+                chance: Some(0.0004),
+                of_form: Some(0.9),
+                supported: true,
+                withheld: Some("Ana".into()),
+            }),
+            applied: Some(wire::Applied {
+                options: Some(options(&question, &variant).into()),
+                ..wire::Applied::default()
+            }),
+            usage: Some(wire::Usage::default()),
+            ..AskResponse::default()
+        };
+        let asking = Asking {
+            question,
+            variant,
+            concurrency: 1,
+        };
+        let row = of(&asking, answer.clone(), 1.0).unwrap();
+        let said = Confidence {
+            chance: Some(0.0004),
+            of_form: Some(0.9),
+            supported: true,
+            withheld: true,
+        };
+        assert_eq!((&*row.answer, row.confidence), ("Ana", Some(said)));
+        // A server of another version says nothing of it, which is not 0.
+        let silent = AskResponse {
+            confidence: None,
+            ..answer
+        };
+        assert_eq!(of(&asking, silent, 1.0).unwrap().confidence, None);
     }
 }

@@ -117,6 +117,7 @@ mod tests {
             variant: Variant::at(k),
             concurrency,
             answer: String::new(),
+            confidence: None,
             latency_ms: 0.0,
             first_answer_ms: None,
             first_answer_chance: None,

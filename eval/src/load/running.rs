@@ -106,7 +106,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// `lasted`: how long questions arrived that count. `whole`: until the last answer.
+    /// `lasted`: how long questions arrived that count. `whole`: that, and until the last answer.
     pub(super) fn loaded(&self, lasted: Duration, whole: Duration, ended_early: bool) -> Loaded {
         let whole = whole.as_secs_f64();
         Loaded {

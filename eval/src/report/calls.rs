@@ -6,7 +6,7 @@ use crate::{Row, Variant};
 
 use super::by_k::at;
 use super::figures::{Figure, LEFT, RIGHT, TOP, WIDTH, steps};
-use super::groups::View;
+use super::groups::{Case, View, common};
 use super::svg::{Canvas, Scale};
 
 /// Of a row: how many calls of a stage it started.
@@ -21,7 +21,8 @@ const STAGES: [(&str, Started); 3] = [
     }),
 ];
 
-/// Mean calls of each stage at every k; nothing if there is only k = 1.
+/// Mean calls of each stage at every k, over the questions that all of them have answered; nothing if there is only
+/// k = 1.
 pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figure> {
     let widths = view.main().map(|compared| compared.variant.k());
     let mut ks: Vec<K> = widths.chain([K::ONE]).collect();
@@ -36,13 +37,22 @@ pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figu
     if ks.len() < 2 {
         return None;
     }
-    let mean = |k: &K, started: Started| {
-        let cases = at(view, speculator, *k);
+    let asked: Vec<Vec<Case<'_>>> = ks.iter().map(|k| at(view, speculator, *k)).collect();
+    // A k that lacks the long questions would seem to take fewer calls.
+    let by_all = asked.iter().skip(1);
+    let by_all = by_all.fold(asked.first()?.clone(), |by_all, cases| {
+        common(&by_all, cases).0
+    });
+    if by_all.is_empty() {
+        return None;
+    }
+    let mean = |cases: &[Case<'_>], started: Started| {
+        let (cases, _) = common(cases, &by_all);
         let calls: f64 = cases.iter().map(|case| f64::from(started(case.row))).sum();
         calls / cases.len() as f64
     };
     let lines = STAGES.map(|(name, started)| {
-        let means: Vec<f64> = ks.iter().map(|k| mean(k, started)).collect();
+        let means: Vec<f64> = asked.iter().map(|cases| mean(cases, started)).collect();
         (name, means)
     });
     let most = lines.iter().flat_map(|(_, means)| means).copied();

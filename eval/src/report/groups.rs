@@ -257,7 +257,19 @@ impl<'a> View<'a> {
 
     /// The fastest of all that are verified as usual; of a run that has none, of those with the exact verifier.
     pub(super) fn fastest(&self) -> Option<&Compared<'a>> {
-        let by = |mode| self.main().filter(move |c| c.variant.is_verified_by(mode));
+        self.fastest_if(&|_| true)
+    }
+
+    /// The same of those in which this speculator guesses.
+    pub(super) fn fastest_of(&self, speculator: &str) -> Option<&Compared<'a>> {
+        self.fastest_if(&|c| c.variant.speculator() == speculator)
+    }
+
+    fn fastest_if(&self, is_one: &dyn Fn(&Compared<'a>) -> bool) -> Option<&Compared<'a>> {
+        let by = |mode| {
+            let all = self.main();
+            all.filter(move |c| is_one(c) && c.variant.is_verified_by(mode))
+        };
         fastest(by(VerifierMode::Rule)).or_else(|| fastest(by(VerifierMode::Exact)))
     }
 

@@ -126,8 +126,8 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ),
     (
         "α",
-        "Mean time of a guess over the mean time of a look-up, over guesses that were there before their \
-         look-up was. Slower ones have no time, so a guess may take longer than it says.",
+        "Mean time of a speculator's call over the mean time of a look-up, over calls that ended before their \
+         look-up, also those that brought no guess. Slower ones have no time, so a call may take longer than it says.",
     ),
     (
         "β",
@@ -154,6 +154,27 @@ pub(super) const ALL: &[(&str, &str)] = &[
     (
         "Recall of pages",
         "The share of the question's gold pages that were read.",
+    ),
+    (
+        "Chance said",
+        "How likely the answers say that they are to be right, in the mean.",
+    ),
+    (
+        "Calibration error",
+        "The gap between what is said and what is so, over ten bins of equal width, each weighed by its answers. \
+         That of answers that are right as often as they say is not 0 either.",
+    ),
+    (
+        "Wrong that stay",
+        "The share of the wrong answers that stay if a bound lets 80 % of the right ones stay.",
+    ),
+    (
+        "Supported",
+        "The share of answers that were found in what was read, or are among what the question offers.",
+    ),
+    (
+        "Withheld",
+        "The share of answers that the server withheld. They are scored as any other.",
     ),
     (
         "Same answer",

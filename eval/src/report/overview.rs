@@ -9,7 +9,7 @@ use crate::stats::{mean, mean_share};
 use super::cost::targets;
 use super::estimate::Estimates;
 use super::groups::{Case, Compared, Group, Pair, View, fastest};
-use super::quality::{flag, same_answer};
+use super::quality::{flag, known, same_answer};
 use super::table::{Cell, Table};
 
 pub(super) fn table(groups: &[Group<'_>]) -> Table {
@@ -45,7 +45,12 @@ fn row(group: &Group<'_>, view: &View<'_>) -> Vec<Cell> {
         |usual| usual.cases.clone(),
     );
     let each = |of: &dyn Fn(&Case<'_>) -> f64| cases.iter().map(of).collect::<Vec<_>>();
-    let share = |of: &dyn Fn(&Case<'_>) -> f64| Cell::interval(mean_share(&each(of)), 3);
+    // How good an answer is can only be said of one that is known.
+    let known = known(&cases);
+    let share = |of: &dyn Fn(&Case<'_>) -> f64| {
+        let shares: Vec<f64> = known.iter().map(of).collect();
+        Cell::interval(mean_share(&shares), 3).over(known.len(), cases.len())
+    };
     let seconds = |of: &dyn Fn(&Case<'_>) -> f64| Cell::interval(mean(&each(of)), 2);
     let right = |answer: &str, case: &Case<'_>| flag(exact_match(answer, &case.question.answers));
     let text = |name: Option<String>| name.map_or_else(Cell::none, Cell::text);

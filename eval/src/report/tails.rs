@@ -104,7 +104,7 @@ pub(super) fn figure(view: &View<'_>, speculator: &str, id: &str) -> Option<Figu
         }
         canvas.path(*series, &points);
         canvas.mark(*series, (across.on(quantile(ratios, 0.5)?), up.on(50.0)));
-        names.push((*series, shorten(name, 34)));
+        names.push((*series, shorten(name, 24)));
     }
     canvas.legend(LEFT + 140.0, 24.0, &names);
     let svg = canvas.finish(

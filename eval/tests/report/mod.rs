@@ -12,8 +12,8 @@ mod whole;
 use std::collections::BTreeMap;
 
 use spechop_eval::{
-    Calls, Cell, Dataset, Drafted, GoldHop, HopKind, Injected, Machine, Question, Report,
-    ReportError, Row, RowHop, Run, RunInfo, Source, Table, Variant, report,
+    Calls, Cell, Confidence, Dataset, Drafted, GoldHop, HopKind, Injected, Machine, Question,
+    Report, ReportError, Row, RowHop, Run, RunInfo, Source, Table, Variant, report,
 };
 
 /// Every third guess is wrong.
@@ -90,6 +90,7 @@ fn row(i: usize, variant: &str, rel_lat: f64) -> Row {
         } else {
             format!("The answer {i}.")
         },
+        confidence: None,
         first_answer_ms: None,
         first_answer_chance: None,
         stall_ms: None,

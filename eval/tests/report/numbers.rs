@@ -296,6 +296,45 @@ fn an_agent_that_never_guesses_is_no_speculator() {
 }
 
 #[test]
+fn what_answers_say_of_themselves_stands_beside_what_is_so() {
+    let mut run = run(Source::Live, 30, &[("k=1", 1.0), ("k=3", 0.75)]);
+    for (at, row) in run.rows.iter_mut().enumerate() {
+        // Of 30 every tenth is wrong; the second of these three says no less than a right one.
+        let chance = match at % 30 {
+            9 | 29 => 0.25,
+            _ => 0.75,
+        };
+        row.confidence = Some(Confidence {
+            chance: Some(chance),
+            of_form: Some(0.9),
+            supported: at % 30 != 9,
+            withheld: false,
+        });
+    }
+    // One does not say, which is not 0, and one is of an earlier version.
+    if let Some(confidence) = &mut run.rows[0].confidence {
+        confidence.chance = None;
+    }
+    run.rows[1].confidence = None;
+    let with = report(&[run.clone()]).unwrap();
+    let of = |variant, column| cell(table(&with, "calibration"), &["live", variant], column);
+    assert_eq!(of("k=1", "Questions").text, "28 of 30, NOT WHOLE");
+    is(of("k=3", "Chance said"), (28.0 * 0.75 + 2.0 * 0.25) / 30.0);
+    is(of("k=3", "EM"), 0.9);
+    // 28 say 0.75, and 27 of them are right; two say 0.25, and are wrong.
+    let gaps = (27.0 - 28.0 * 0.75) + 2.0 * 0.25;
+    is(of("k=3", "Calibration error"), gaps / 30.0);
+    is(of("k=3", "Wrong that stay"), 1.0 / 3.0);
+    is(of("k=3", "Supported"), 29.0 / 30.0);
+    is(of("k=3", "Withheld"), 0.0);
+    // Rows of earlier versions have no such table.
+    run.rows.iter_mut().for_each(|row| row.confidence = None);
+    let without = report(&[run]).unwrap();
+    let mut tables = without.data.sections[0].tables.iter();
+    assert!(!tables.any(|table| table.name == "calibration"));
+}
+
+#[test]
 fn full_speculation_stands_against_the_standard_agent() {
     let variants = [("k=1", 1.0), ("k=3", 0.75), ("k=1,verifier=none", 0.5)];
     let report = report(&[run(Source::Simulated, 10, &variants)]).unwrap();

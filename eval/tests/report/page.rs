@@ -50,6 +50,24 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
+fn each_speculator_has_a_row_of_its_own_in_the_first_figure() {
+    let variants = [
+        ("k=1", 1.0),
+        ("k=3,speculator=one", 0.9),
+        ("k=3,speculator=two", 0.7),
+    ];
+    for (count, names) in [(3, [true, true]), (2, [false, false])] {
+        let report = report(&[run(Source::Simulated, 40, &variants[..count])]).unwrap();
+        let (_, figure) = report.html.split_once("<figure class=\"first\">").unwrap();
+        let (figure, _) = figure.split_once("</figure>").unwrap();
+        let named = [", one, ", ", two, "].map(|name| figure.contains(name));
+        assert_eq!(named, names, "{count}");
+        // One mark for each, and one in the legend.
+        assert_eq!(figure.matches("class=\"mark s0\"").count(), count);
+    }
+}
+
+#[test]
 fn many_questions_come_first_and_warnings_stand_where_they_apply() {
     let variants = [("k=1", 1.0), ("k=3", 0.75)];
     let few = run(Source::Live, 10, &variants);
@@ -80,6 +98,55 @@ fn many_questions_come_first_and_warnings_stand_where_they_apply() {
             .html
             .contains("<figure class=\"first\">")
     );
+}
+
+#[test]
+fn the_first_figure_has_data_sets_side_by_side() {
+    let of = |dataset| {
+        let mut run = run(Source::Live, 30, &[("k=1", 1.0), ("k=3", 0.75)]);
+        run.info.dataset = dataset;
+        run
+    };
+    // Of a web that nothing is injected into, like the paper's, which stands once.
+    let mut web = of(Dataset::Wiki);
+    web.info.injected = None;
+    web.info.parts.insert("web".into(), "a corpus".into());
+    let runs = [of(Dataset::Wiki), of(Dataset::Musique), web];
+    let html = report(&runs).unwrap().html;
+    let (_, figure) = html.split_once("<figure class=\"first\">").unwrap();
+    let (figure, _) = figure.split_once("</figure>").unwrap();
+    for (text, times) in [
+        (">2WikiMultihopQA<", 1),
+        (">MuSiQue<", 1),
+        (">4150 ms INJECTED<", 1),
+        (">web, nothing injected<", 1),
+        (">gold planner, live<", 2),
+        (">the paper: CoRAG 8B, GPT-4o guesses<", 1),
+        // Of each run, and of the legend.
+        ("class=\"mark s0\"", 3 + 1),
+    ] {
+        assert_eq!(figure.matches(text).count(), times, "{text}");
+    }
+}
+
+#[test]
+fn calls_of_every_k_are_those_of_the_same_questions() {
+    let drawn = |run: &Run| {
+        let html = report(std::slice::from_ref(run)).unwrap().html;
+        let (_, figure) = html.split_once("\"g1-calls-t g1-calls-d\">").unwrap();
+        figure.split_once("</svg>").unwrap().0.to_owned()
+    };
+    // The first five take more look-ups, and k = ∞ has not answered them.
+    let [mut run, _] = both();
+    let is_first = |row: &Row| row.id.as_str() < "q005";
+    for row in run.rows.iter_mut().filter(|row| is_first(row)) {
+        row.targets.started *= 3;
+    }
+    run.rows
+        .retain(|row| !is_first(row) || row.variant.k() != spechop_types::K::Unbounded);
+    let part = drawn(&run);
+    run.rows.retain(|row| !is_first(row));
+    assert_eq!(part, drawn(&run));
 }
 
 #[test]

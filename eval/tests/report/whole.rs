@@ -122,6 +122,27 @@ fn numbers_of_fewer_questions_say_how_many() {
 }
 
 #[test]
+fn answers_that_are_not_known_are_left_out_at_a_glance() {
+    let mut runs = both();
+    let first = runs[0].rows.iter_mut();
+    for row in first.filter(|row| row.variant.to_string() == "k=inf" && row.id == "q000") {
+        (row.unrecorded, row.answer) = (1, String::new());
+    }
+    let overview = report(&runs).unwrap().data.overview;
+    let live = overview.rows.iter().find(|row| row[1].text == "live");
+    for (column, expected) in [
+        ("EM, k=1", 26.0 / 29.0),
+        ("EM", 26.0 / 29.0),
+        ("Same answer", 1.0),
+    ] {
+        let at = overview.columns.iter().position(|head| head == column);
+        let cell = &live.unwrap()[at.unwrap()];
+        is(cell, expected);
+        assert!(cell.text.ends_with("29 of 30, NOT WHOLE"), "{}", cell.text);
+    }
+}
+
+#[test]
 fn variants_without_a_common_question_are_no_ablation() {
     let variants = [("k=1", 1.0), ("k=3", 0.7), ("k=3,salvage=off", 0.8)];
     let mut run = run(Source::Live, 6, &variants);

@@ -12,7 +12,7 @@ import grpc.aio
 from typing_extensions import Self, Unpack
 
 from spechop._channel import Asking, Patience, Tls, metadata, options, question_id_of
-from spechop._errors import CLOSED, SpecHopError, closed
+from spechop._errors import CLOSED, UNREADABLE, SpecHopError, closed
 from spechop._methods import ASK, ASK_STREAM, CANCEL, FINISH_NOW, GET_ANSWER, RESUME
 from spechop._request import Options, ask_request
 from spechop.v1 import spechop_pb2 as wire
@@ -123,7 +123,7 @@ class AsyncSpecHop:
                         name, asking.heard = name or told, True
                         patience.attached()
                     async for event in call:
-                        last = event.sequence
+                        last = decoded(event).sequence
                         patience.restored()
                         yield event
                         if event.HasField("answer"):
@@ -178,7 +178,7 @@ class AsyncSpecHop:
     async def _response(self, call: grpc.aio.UnaryUnaryCall[Any, Response], question_id: str) -> Response:
         try:
             with self._held(call):
-                return await call
+                return decoded(await call)
         except grpc.RpcError as error:
             raise SpecHopError.of(error, question_id) from None
 
@@ -196,8 +196,7 @@ class AsyncSpecHop:
         except asyncio.CancelledError:
             # So gRPC reports a call that is ended on this side, although nobody has cancelled the task.
             if self._closed.is_set() and not is_cancelled():
-                nothing = grpc.aio.Metadata()
-                raise grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, nothing, nothing, CLOSED) from None
+                raise failure(grpc.StatusCode.CANCELLED, CLOSED) from None
             raise
         finally:
             self._calls.discard(call)
@@ -221,6 +220,19 @@ class AsyncSpecHop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def decoded(message: Response | None) -> Response:
+    """The message. In place of one that cannot be decoded, gRPC brings nothing here, but fails for threads."""
+    if message is None:
+        raise failure(grpc.StatusCode.INTERNAL, UNREADABLE)
+    return message
+
+
+def failure(code: grpc.StatusCode, message: str) -> grpc.aio.AioRpcError:
+    """The failure of a call that ends on this side."""
+    nothing = grpc.aio.Metadata()
+    return grpc.aio.AioRpcError(code, nothing, nothing, message)
 
 
 def is_cancelled() -> bool:

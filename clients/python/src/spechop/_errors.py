@@ -9,6 +9,9 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 CLOSED = "the client was closed"
+UNREADABLE = "the server's message cannot be decoded"
+# gRPC's own words for it.
+_UNREADABLE_OF_GRPC = "Exception deserializing response!"
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class SpecHopError(Exception):
                     retry_after = retry.retry_delay.ToTimedelta().total_seconds()
         except (ValueError, OverflowError, DecodeError):
             pass
-        return cls(error.code(), error.details() or "", tuple(fields), retry_after, question_id, sequence)
+        message = UNREADABLE if error.details() == _UNREADABLE_OF_GRPC else error.details() or ""
+        return cls(error.code(), message, tuple(fields), retry_after, question_id, sequence)
 
 
 def closed(question_id: str, sequence: int) -> SpecHopError:
