@@ -84,6 +84,10 @@ impl Build {
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Built, BuildError> {
         self.check()?;
+        if let Some(hot) = &self.hot {
+            // Before hours are spent on encoding.
+            hot.check_file()?;
+        }
         let folder = Folder::at(&self.out)?;
         let _lock = folder.lock()?;
         let corpus = Source::of(&self.corpus, &folder.spool())?;
@@ -114,7 +118,19 @@ impl Build {
         })
     }
 
-    fn check(&self) -> Result<(), BuildError> {
+    /// Refuses what shows at once, such as a corpus that is not there, and leaves nothing behind: for whoever must open
+    /// an encoder first, which takes long.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::run`].
+    pub fn check(&self) -> Result<(), BuildError> {
+        self.check_settings()?;
+        Folder::at(&self.out)?;
+        Source::check(&self.corpus)
+    }
+
+    fn check_settings(&self) -> Result<(), BuildError> {
         let wrong = |reason: &str| Err(BuildError::Setting(reason.into()));
         if self.batch_rows == 0 || self.shard_rows == 0 {
             return wrong("a batch and a shard must hold at least one passage");
@@ -127,8 +143,7 @@ impl Build {
             (Some(_), Some(_)) => {
                 wrong("a part has no hot subset: choose it when the parts are merged")
             }
-            // Before hours are spent on encoding.
-            (_, Some(hot)) => hot.check().and_then(|()| hot.check_file()),
+            (_, Some(hot)) => hot.check(),
             (_, None) => Ok(()),
         }
     }

@@ -114,12 +114,23 @@ pub struct Addition {
 }
 
 impl Addition {
+    /// Refuses what shows at once, as [`Build::check`](crate::Build::check) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::run`].
+    pub fn check(&self) -> Result<(), BuildError> {
+        Folder::there(&self.index)?;
+        Source::check(&self.corpus)
+    }
+
     /// Adds what is not there yet. An addition that was killed is resumed by the same call.
     pub async fn run(
         &self,
         encoder: &dyn Encoder,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Changed, BuildError> {
+        self.check()?;
         let folder = Folder::there(&self.index)?;
         let _lock = folder.lock()?;
         let old = Old::open(&folder)?;

@@ -63,6 +63,9 @@ pub enum BuildError {
     /// Somebody else builds or changes the same index.
     #[error("another process is writing {}: wait for its end", .0.display())]
     Locked(PathBuf),
+    /// There is nothing where an index should be.
+    #[error("there is no folder {}", .0.display())]
+    Missing(PathBuf),
     /// Something else lies where the index should go.
     #[error("{} exists and is no index: remove it, or choose another folder", .0.display())]
     Taken(PathBuf),

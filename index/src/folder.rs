@@ -77,6 +77,7 @@ impl Folder {
         let index = real.as_path();
         let is_index = |dir: &Path| dir.join(MANIFEST).exists();
         if !is_index(index) && !is_index(&sibling(index, ".", ".old")) {
+            must_be_there(index)?;
             // Says what is wrong.
             PassageIndex::open(index)?;
         }
@@ -208,6 +209,18 @@ impl Folder {
     /// Where a copy of a stream is made, beside the index, where there is room.
     pub(crate) fn spool(&self) -> PathBuf {
         sibling(&self.out, ".", ".corpus")
+    }
+}
+
+/// Refused if nothing is at `dir`: that no index can be read there says less.
+///
+/// # Errors
+///
+/// [`BuildError::Missing`].
+pub fn must_be_there(dir: &Path) -> Result<(), BuildError> {
+    match dir.exists() {
+        true => Ok(()),
+        false => Err(BuildError::Missing(dir.to_owned())),
     }
 }
 

@@ -51,9 +51,10 @@ struct Ranked {
 }
 
 impl Hot {
+    /// Refused if it shows at once that there can be no such subset.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.fraction > 0.0 && self.fraction <= 1.0 {
-            return Ok(());
+            return self.in_degree.as_deref().map_or(Ok(()), Source::check);
         }
         let fraction = self.fraction;
         Err(BuildError::Setting(format!(
@@ -79,7 +80,7 @@ impl Hot {
     /// Chooses a hot subset for the index in `dir` and puts it to `out`, which is `DIR/hot` if it is
     /// `None`, and lies outside of `DIR` otherwise. The passages that most answers came from are in;
     /// in-degrees decide between equal counts, and fill up if answers came from fewer passages than the
-    /// fraction takes. Passages without either are left out, so the subset may be smaller.
+    /// fraction takes. If there is `traffic`, passages without either are left out, so the subset may be smaller.
     ///
     /// The index is read whole and compared with its checksums. The subset grows beside the old one and
     /// takes its place in one step; whoever has the old one open keeps it. **Blocks.**
@@ -87,8 +88,8 @@ impl Hot {
     /// # Errors
     ///
     /// If the index is damaged, only a part, or being changed by another program; if nothing is known of
-    /// its passages; or if the subset cannot be written, such as to another place within the index, or to that of
-    /// another index.
+    /// its passages, or the file with in-degrees names none of their titles; or if the subset cannot be written, such as
+    /// to another place within the index, or to that of another index.
     pub fn choose_for(
         &self,
         dir: &Path,
@@ -189,7 +190,7 @@ impl Hot {
     fn choose(&self, index: &PassageIndex, traffic: &Traffic) -> Result<Choice, BuildError> {
         let in_degrees = self.in_degree.as_deref().map(in_degrees).transpose()?;
         let mut ranked = Vec::with_capacity(index.rows());
-        let (mut has_in_degrees, mut known) = (in_degrees.is_some(), 0);
+        let (mut has_in_degrees, mut known) = (false, 0);
         for row in 0..index.rows() {
             let passage = index.passage(row)?;
             let passage = passage.fields();
@@ -201,6 +202,13 @@ impl Hot {
             let answers = traffic.get(passage.id).copied().unwrap_or(0);
             known += usize::from(answers > 0);
             ranked.push((answers, in_degree.unwrap_or(0), row));
+        }
+        if let Some(path) = self.in_degree.as_ref().filter(|_| !has_in_degrees) {
+            // That of another corpus. All passages would count 0, and the first of them would be in.
+            return Err(BuildError::Setting(format!(
+                "{} names the title of no passage of this index",
+                path.display()
+            )));
         }
         if !traffic.is_empty() {
             ranked.retain(|(answers, in_degree, _)| *answers > 0 || *in_degree > 0);

@@ -29,6 +29,15 @@ impl Source {
         }
     }
 
+    /// Refused if there is nothing to read. A stream is left alone, for it can be read only once.
+    pub(crate) fn check(path: &Path) -> Result<(), BuildError> {
+        if path.as_os_str() == "-" || can_be_read_once(path) {
+            return Ok(());
+        }
+        let opened = File::open(path).map(drop);
+        opened.map_err(BuildError::io("reading", path))
+    }
+
     /// A corpus by the name that was given. A stream can be read only once, so it is copied to the disk,
     /// in the folder of `spool`: `-`, which is standard input, or a pipe.
     pub(crate) fn of(corpus: &Path, spool: &Path) -> Result<Self, BuildError> {

@@ -45,6 +45,7 @@ pub use change::{Addition, Changed, remove};
 pub use check::{Checked, check, look};
 pub use corpus::Reading;
 pub use error::BuildError;
+pub use folder::must_be_there;
 pub use formats::Format;
 pub use hot::{Chosen, Hot, Traffic};
 pub use intake::{Intake, LeftOut, Reason};

@@ -1,12 +1,13 @@
 //! Joining the parts of an index, each of which was built on its own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use spechop_store::{IndexWriter, Inputs, Part, PassageIndex};
 
 use crate::encode::copy_rows;
 use crate::error::BuildError;
-use crate::folder::{Folder, finished};
+use crate::folder::{Folder, finished, must_be_there};
 use crate::hot::Hot;
 
 /// An index that was joined.
@@ -21,7 +22,7 @@ pub struct Merged {
 }
 
 /// Joins parts into the index `out`, which has the same bytes as if it had been built at once. They
-/// may be given in any order.
+/// may be given in any order, and stay as they are.
 pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged, BuildError> {
     if let Some(hot) = hot {
         hot.check()?;
@@ -33,6 +34,12 @@ pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged,
         hot.check_passages(inputs.extended)?;
     }
     let folder = Folder::at(out)?;
+    if let Some(part) = parts.iter().find(|part| is_same(part.dir(), &folder.out)) {
+        return Err(BuildError::Setting(format!(
+            "the index would replace its part {}: choose another folder",
+            part.dir().display()
+        )));
+    }
     let _lock = folder.lock()?;
     let index = match finished(&folder.out, &inputs)? {
         Some(index) => index,
@@ -49,6 +56,12 @@ pub fn merge(parts: &[PathBuf], out: &Path, hot: Option<&Hot>) -> Result<Merged,
         bytes: index.bytes(),
         hot_rows,
     })
+}
+
+/// Whether both are the same folder, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |dir: &Path| fs::canonicalize(dir).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 fn join(folder: &Folder, inputs: Inputs, parts: &[PassageIndex]) -> Result<(), BuildError> {
@@ -78,6 +91,7 @@ fn complete(dirs: &[PathBuf]) -> Result<(Inputs, Vec<PassageIndex>), BuildError>
     };
     let mut found: Vec<(Part, PassageIndex)> = Vec::with_capacity(dirs.len());
     for dir in dirs {
+        must_be_there(dir)?;
         let index = PassageIndex::open(dir)?;
         let Some(part) = index.inputs().part else {
             return refused(dir, "this is a whole index, and no part of one".into());

@@ -434,3 +434,17 @@ async fn a_folder_of_documents_is_a_corpus() {
     fs::write(folder.join("b.txt"), "Another text.").unwrap();
     assert_eq!(site.run(&encoder).await.unwrap().encoded, 2);
 }
+
+#[tokio::test]
+async fn a_corpus_that_is_not_there_leaves_nothing_behind() {
+    let mut site = Site::new();
+    site.build.corpus = site.path("nowhere.jsonl");
+    site.build.out = site.path("new/index");
+    let error = site.run(&Triples::new("triples")).await.unwrap_err();
+    assert!(
+        error.to_string().contains("nowhere.jsonl failed"),
+        "{error}"
+    );
+    // No lock either.
+    assert!(!site.path("new").exists());
+}

@@ -105,6 +105,19 @@ async fn parts_that_do_not_belong_together_are_refused() {
         "DIR/index: this is a whole index, and no part of one"
     );
     assert!(!out.exists());
+    // However its folder is written, no part is replaced.
+    let before = files(&parts[0]);
+    let link = site.path("link");
+    std::os::unix::fs::symlink(&parts[0], &link).unwrap();
+    let dotted = site.path(".").join("part-2");
+    for out in [&parts[0], &link, &dotted] {
+        let error = merge(&parts, out, None).unwrap_err().to_string();
+        assert!(
+            error.contains("would replace its part ") && error.contains("part-2"),
+            "{error}"
+        );
+    }
+    assert_eq!(files(&parts[0]), before);
     // Thirteen batches do not fill fourteen parts.
     let mut build = site.build.clone();
     build.part = Some(Part { number: 0, of: 14 });
@@ -390,7 +403,7 @@ async fn what_is_no_index_cannot_be_changed_and_nothing_is_left_there() {
     site.run(&Triples::new("triples")).await.unwrap();
     let nowhere = site.path("new/folder");
     let error = remove(&nowhere, &["p1".into()]).unwrap_err().to_string();
-    assert!(error.contains("no manifest.json"), "{error}");
+    assert_eq!(error, format!("there is no folder {}", nowhere.display()));
     assert!(!site.path("new").exists());
 }
 

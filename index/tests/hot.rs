@@ -226,6 +226,23 @@ async fn what_cannot_be_chosen_is_told_and_leaves_the_old_subset() {
         let error = hot.choose_for(dir, None, &counts).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
+    // Of another corpus, with traffic and without.
+    let others = site.path("others.jsonl");
+    let line = "{\"title\":\"Elsewhere\",\"mention_indegree\":9}\n";
+    fs::write(&others, line).unwrap();
+    let other = Hot {
+        fraction: 0.05,
+        in_degree: Some(others),
+    };
+    for counts in [traffic(&[]), traffic(&[("p1", 1)]), traffic(&[("q", 1)])] {
+        let error = other.choose_for(dir, None, &counts);
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.ends_with("others.jsonl names the title of no passage of this index"),
+            "{error}"
+        );
+    }
+    assert_eq!(ids(&dir.join("hot")), ["p1"]);
     // What is damaged is not copied.
     let shard = fs::read_dir(dir).unwrap().flatten().find(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -242,6 +259,6 @@ async fn what_cannot_be_chosen_is_told_and_leaves_the_old_subset() {
     let nowhere = site.path("nowhere");
     let error = hot.choose_for(&nowhere, None, &traffic(&[("p1", 1)]));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("manifest.json"), "{error}");
+    assert!(error.starts_with("there is no folder "), "{error}");
     assert!(!site.path(".nowhere.lock").exists());
 }

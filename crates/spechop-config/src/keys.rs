@@ -424,20 +424,31 @@ impl<'a> Keys<'a> {
 
     /// What is written. Flags go before variables, variables before the file.
     pub(super) fn find(&self, key: &str) -> Option<(Value, Source)> {
+        let kind = table::find(key).map(|row| &row.kind);
         if let Some((flag, value)) = self.flags.get(key) {
-            return Some((Value::String(value.clone()), Source::Flag(flag.clone())));
+            return Some((as_written(kind, value), Source::Flag(flag.clone())));
         }
         let name = variable(key);
-        let value = match table::find(key).is_some_and(|row| row.kind == Kind::Verbatim) {
+        let value = match kind == Some(&Kind::Verbatim) {
             true => self.env.verbatim(&name),
             false => self.env.get(&name),
         };
         if let Some(value) = value {
-            return Some((Value::String(value.to_owned()), Source::Variable(name)));
+            return Some((as_written(kind, value), Source::Variable(name)));
         }
         let value = self.written.get(key)?;
         Some((value.clone(), Source::File(self.file.clone())))
     }
+}
+
+/// What a flag or a variable says: a text, or a list that is written there as the file has it.
+fn as_written(kind: Option<&Kind>, text: &str) -> Value {
+    let may_be_list = matches!(kind, Some(Kind::List | Kind::Words));
+    let list = match may_be_list && text.trim_start().starts_with('[') {
+        true => table::value(text),
+        false => None,
+    };
+    list.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 /// The settings of a file by their paths.

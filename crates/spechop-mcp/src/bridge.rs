@@ -27,7 +27,7 @@ use spechop_web::{HttpEndpoint, InvalidHttpEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::tls::Tls;
+pub use self::tls::{Tls, check_authorities};
 use crate::failure::wants_key;
 
 /// Requests of one client that may be under way at once.

@@ -61,7 +61,7 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (FailedAttempt, bo
         }
     };
     let what = site.what();
-    let said = reason(said.as_bytes(), site.key);
+    let said = unconnected(said).unwrap_or_else(|| reason(said.as_bytes(), site.key));
     let refused = |detail: String| PortError::refused(site.what(), detail);
     let (error, again, elsewhere) = match code {
         Code::Unauthenticated | Code::PermissionDenied => {
@@ -100,6 +100,16 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (FailedAttempt, bo
         }
     };
     (FailedAttempt { error, again }, elsewhere)
+}
+
+/// Why no connection came about, in the system's words. The client quotes them within its own types, as programmers see
+/// those.
+fn unconnected(said: &str) -> Option<String> {
+    let quoted = said.strip_prefix("Failed to connect to ")?;
+    let mut keys = ["message: \"", "error: \""].into_iter();
+    let (_, why) = keys.find_map(|key| quoted.split_once(key))?;
+    let (why, _) = why.split_once('"')?;
+    Some(format!("no connection: {why}"))
 }
 
 /// Qdrant serves REST on 6333 and gRPC on 6334. Whoever mixes them up sees a broken line.
@@ -154,6 +164,27 @@ mod tests {
             assert!(text.contains("it said no [key]"), "{code}: {text}");
             assert!(!text.contains("hunter2"), "{text}");
             assert_eq!((failure.again, moves), (again, elsewhere), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_in_words() {
+        for (quoted, why) in [
+            (
+                r#"ConnectError("tcp connect error", 127.0.0.1:9, Os { code: 111, kind: ConnectionRefused, message: "Connection refused" })"#,
+                "no connection: Connection refused",
+            ),
+            (
+                r#"ConnectError("dns error", Custom { kind: Uncategorized, error: "failed to look it up" })"#,
+                "no connection: failed to look it up",
+            ),
+        ] {
+            let said =
+                format!("Failed to connect to http://q:6334/: tonic::transport::Error({quoted})");
+            let status = Status::internal(said);
+            let (failure, _) = sorted(&QdrantError::ResponseError { status }, &ALONE);
+            let said = failure.error.source().map(ToString::to_string);
+            assert_eq!(said.as_deref(), Some(why));
         }
     }
 

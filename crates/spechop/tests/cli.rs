@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::shell::{in_data_dir, output, spechop, unread, words};
+use crate::shell::{self, in_data_dir, output, spechop, unread, words};
 use serde_json::Value;
 use spechop_testkit::OwnPort;
 
@@ -36,6 +36,10 @@ fn errors_are_one_clear_line_and_an_exit_code() {
         ),
         (&["ask", "Who?", "--addr", "no address"], "is no HOST:PORT"),
         (
+            &["ask", "Who?", "--addr", "http://127.0.0.1:9/qa"],
+            "`http://127.0.0.1:9/qa` has a path",
+        ),
+        (
             &["ask", "Who?", "--addr", "127.0.0.1:99999"],
             "`127.0.0.1:99999` is no HOST:PORT",
         ),
@@ -47,8 +51,6 @@ fn errors_are_one_clear_line_and_an_exit_code() {
             &["serve", "--config", not_toml.to_str().unwrap()],
             "not TOML",
         ),
-        (&["serve", "--log", "a=b=c"], "is no log filter"),
-        (&["serve", "--log", "warning"], "`warning` is no log level"),
         (&retrieval, "holds a bundle or a run"),
     ] {
         let (code, stdout, stderr) = run(empty.path(), args);
@@ -64,16 +66,45 @@ fn errors_are_one_clear_line_and_an_exit_code() {
     let ended = output(in_data_dir(empty.path(), &args).stderr(unread()));
     assert_eq!(ended.0, 1);
     // What was written wrong is told by the parser of the command line.
-    for args in [
-        &["ask"][..],
-        &["ask", "Who?", "--k", "many"],
-        &["serve", "--listen", "here"],
-        &["nothing"],
+    let width = "expected a number of branches from 1, `inf` or `auto`";
+    let (limit, count) = (
+        "expected 0.001 to 86400 seconds",
+        "expected a whole number, at least 1",
+    );
+    for (args, words) in [
+        (&["ask"][..], "required"),
+        (&["ask", "Who?", "--k", "many"], width),
+        (&["ask", "Who?", "--k", "-1"], width),
+        (&["ask", "Who?", "--deadline", "-1"], limit),
+        (&["ask", "Who?", "--deadline", "nan"], limit),
+        (&["ask", "Who?", "--passages", "0"], count),
+        (
+            &["ask", "Who?", "--speculator", ""],
+            "a value is required for '--speculator",
+        ),
+        (&["index", "search", ""], "a value is required"),
+        (&["index", "search", "Who?", "--limit", "0"], count),
+        (
+            &["index", "search", "Who?", "--lexical-weight", "-1"],
+            "expected auto or a number from 0 to 10",
+        ),
+        (
+            &["serve", "--listen", "localhost:1"],
+            "expected an address such as 127.0.0.1:50051",
+        ),
+        (&["serve", "--log", "a=b=c"], "`a=b=c` is no log filter: "),
+        (&["serve", "--log", "warning"], "`warning` is no log level"),
+        (&["nothing"], "unrecognized"),
     ] {
-        let (code, stdout, stderr) = run(empty.path(), args);
-        assert_eq!((code, &*stdout), (2, ""), "{args:?}");
-        assert!(stderr.contains("error: "), "{args:?}: {stderr}");
+        shell::miswritten(args, words);
     }
+    // A variable is read when the command line is known to be right.
+    let mut command = in_data_dir(empty.path(), &["data-dir"]);
+    let (code, _, stderr) = output(command.env("SPECHOP_LOG", "warning"));
+    assert!(
+        code == 1 && stderr.contains("`warning` is no log level"),
+        "{stderr}"
+    );
     // Everything that is missing, at once, each with the command that fetches it.
     let (code, _, stderr) = run(empty.path(), &["serve"]);
     assert_eq!(code, 1);
@@ -178,9 +209,15 @@ fn without_a_home_no_folder_is_made_of_its_sign() {
         let (code, _, stderr) = run(args);
         assert_eq!((code, &*stderr), (0, ""), "{args:?}");
     }
-    // These read the folder that they are told.
+    // These read the folders that they are told.
+    let elsewhere = words("--model m --runtime r.so --corpus .");
     for args in [
-        &["index", "info", "."][..],
+        &[&["index", "build", "--out", "o"][..], &elsewhere].concat()[..],
+        &[&["index", "add", "."][..], &elsewhere].concat(),
+        &words("index build --out o --corpus . --model m --set runtime.onnxruntime=r.so"),
+        &words("index search Who? --index . --model m --runtime r.so"),
+        &["index", "push", "."],
+        &["index", "info", "."],
         &["index", "remove", ".", "p1"],
         &["index", "verify", "."],
     ] {

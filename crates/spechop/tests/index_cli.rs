@@ -12,7 +12,9 @@ fn spechop(data_dir: &Path, args: &[&str]) -> (i32, String, String) {
 #[test]
 fn what_is_no_index_is_told_by_every_command() {
     let dir = tempfile::tempdir().unwrap();
+    let nowhere = dir.path().join("nowhere").display().to_string();
     let index = dir.path().join("index");
+    std::fs::create_dir(&index).unwrap();
     let index = index.to_str().unwrap();
     for args in [
         &["index", "info", index][..],
@@ -28,21 +30,45 @@ fn what_is_no_index_is_told_by_every_command() {
             stderr.contains("it has no manifest.json") && stderr.lines().count() == 1,
             "{args:?}: {stderr}"
         );
+        let elsewhere = args.iter().map(|arg| match *arg == index {
+            true => &*nowhere,
+            false => *arg,
+        });
+        let (code, stdout, stderr) = spechop(dir.path(), &elsewhere.collect::<Vec<_>>());
+        let said = format!("spechop: there is no folder {nowhere}\n");
+        assert_eq!((code, &*stdout, stderr), (1, "", said), "{args:?}");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    // An encoder that is missing is told before anything is read.
-    for args in [
-        &["index", "build", "--corpus", "c.jsonl"][..],
-        &["index", "add", index, "--corpus", "c.jsonl"],
-        &["index", "search", "Who?", "--index", index],
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_shows_at_once_is_told_before_the_encoder_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (index, there, nowhere) = (path("index"), path("c.jsonl"), path("nowhere.jsonl"));
+    std::fs::write(&there, "{}\n").unwrap();
+    let build = ["index", "build", "--out", &index, "--corpus"];
+    let hot = ["--hot-fraction", "0.1", "--in-degree", &nowhere];
+    let missing = "nowhere.jsonl failed: ";
+    for (args, words) in [
+        (&[&build[..], &[&*there]].concat()[..], "models pull "),
+        (&[&build[..], &[&*nowhere]].concat(), missing),
+        (&[&build[..], &[&*there], &hot].concat(), missing),
+        (
+            &["index", "add", &index, "--corpus", &there],
+            "there is no folder ",
+        ),
+        (
+            &["index", "search", "Who?", "--index", &index],
+            "models pull ",
+        ),
     ] {
         let (code, _, stderr) = spechop(dir.path(), args);
-        assert_eq!(code, 1);
-        assert!(
-            stderr.contains("`spechop models pull "),
-            "{args:?}: {stderr}"
-        );
+        assert_eq!(code, 1, "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
     }
+    // No lock either.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -260,10 +260,11 @@ async fn a_build_that_the_server_ended_is_resumed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_used_is_told_before_the_corpus_is_read() {
     let place = Place::new("openai", 3, Letters::default()).await;
-    // The corpus does not exist: whoever reads it first says so.
-    let build = ["build", "--corpus", "/nowhere.jsonl", "--out"];
-    let out = text(&place.path("index"));
-    let build = [&build[..], &[&out]].concat();
+    // Whoever reads the corpus first says what is wrong with it.
+    let corpus = place.path("broken.jsonl");
+    std::fs::write(&corpus, "{\n").unwrap();
+    let (corpus, out) = (text(&corpus), text(&place.path("index")));
+    let build = ["build", "--corpus", &corpus, "--out", &out];
     for (key, set, words) in [
         (
             "sk-wrong",

@@ -3,9 +3,10 @@
 
 use std::fs;
 
-use crate::pki::{Authority, Folder};
+use crate::pki::{Authority, Folder, Pair};
 use crate::shell;
 use crate::support::Server;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use spechop_testkit::Script;
 
 /// The first line is the key, the others are configuration.
@@ -66,6 +67,8 @@ async fn commands_speak_tls_and_show_a_key() {
         fs::write(folder.path(name), pem).unwrap();
         folder.path(name).display().to_string()
     });
+    let no_certificate = folder.path("no.pem").display().to_string();
+    fs::write(&no_certificate, "no certificate").unwrap();
     let secure = format!("{config}[server]\n{}", folder.keys());
     let secure = Server::configured(Script::instant(1), &secure).await;
     let plain = Server::start(Script::instant(1)).await;
@@ -108,6 +111,11 @@ async fn commands_speak_tls_and_show_a_key() {
             ],
             &mine,
             Some("no TLS connection to"),
+        ),
+        (
+            &["--addr", &https, "--tls-ca", &no_certificate],
+            &mine,
+            Some("no.pem: TLS cannot be set up: the file of authorities holds no certificate"),
         ),
         (
             &["--addr", &https, "--tls-ca", "/nowhere.pem"],
@@ -159,6 +167,38 @@ async fn commands_speak_tls_and_show_a_key() {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_serves_by_itself_is_told() {
+    let folder = Folder::new();
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let mut params = CertificateParams::new(names).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let pair = Pair {
+        cert: params.self_signed(&key).unwrap().pem(),
+        key: key.serialize_pem(),
+    };
+    folder.put(&pair);
+    let config = format!("[server]\n{}", folder.keys());
+    let server = Server::configured(Script::instant(1), &config).await;
+    let address = server.address.to_string();
+    let ca = folder.path("..data/tls.crt").display().to_string();
+    let args = [
+        "ask",
+        "What comes of it?",
+        "--addr",
+        &address,
+        "--tls-ca",
+        &ca,
+    ];
+    let (code, _, stderr) = run(&args, &[]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(
+        stderr.contains("is that of an authority (CA:TRUE); give the server one that"),
+        "{stderr}"
+    );
 }
 
 /// The server says so when the handshake is over for the client.

@@ -32,3 +32,27 @@ fn each_section_has_the_defaults_that_the_table_says() {
         assert_eq!(told("context_tokens"), tokens, "{section}");
     }
 }
+
+#[test]
+fn a_list_is_written_on_the_command_line_as_in_the_file() {
+    let home = Home::new();
+    let members = |variables: &[(&str, &str)], flags: &[(&str, &str)]| {
+        let config = home.read("", variables, flags).unwrap();
+        config.speculator.cascade.members
+    };
+    let (usual, turned) = (members(&[], &[]), r#"["index", "memory"]"#);
+    let mut expected = usual.clone();
+    expected.reverse();
+    assert_ne!(usual, expected);
+    for text in [turned, "index,memory", " [\"index\",\"memory\"]"] {
+        let flag = members(&[], &[("speculator.cascade", text)]);
+        assert_eq!(flag, expected, "{text}");
+        let variable = members(&[("SPECHOP_SPECULATOR_CASCADE", text)], &[]);
+        assert_eq!(variable, expected, "{text}");
+    }
+    // A text that only begins so stays one.
+    let config = home.read("", &[], &[("server.listen", "[::1]:50051")]);
+    assert_eq!(config.unwrap().server.listen.port(), 50051);
+    let broken = home.read("", &[], &[("speculator.cascade", "[\"memory\"")]);
+    assert!(broken.is_err());
+}

@@ -29,12 +29,7 @@ impl Tls {
         endpoint.check_key()?;
         let (mut client, mut url) = endpoint.client_builder()?;
         if let Some(pem) = &self.authorities {
-            let authorities = Certificate::from_pem_bundle(pem).map_err(|error| broken(&error))?;
-            if authorities.is_empty() {
-                let problem = "the file of authorities holds no certificate in PEM form";
-                return Err(BridgeError::Tls(problem.to_owned()));
-            }
-            client = client.tls_certs_only(authorities);
+            client = client.tls_certs_only(authorities(pem)?);
         }
         if let Some(pem) = &self.own {
             client = client.identity(Identity::from_pem(pem).map_err(|error| broken(&error))?);
@@ -51,6 +46,25 @@ impl Tls {
         let client = client.build().map_err(InvalidHttpEndpoint::Client)?;
         Ok((client, url))
     }
+}
+
+/// Refused unless this file of authorities (PEM) holds a certificate: a client that trusts nobody would say of every
+/// server that its certificate is wrong.
+///
+/// # Errors
+///
+/// If it holds none, or what is none.
+pub fn check_authorities(pem: &[u8]) -> Result<(), BridgeError> {
+    authorities(pem).map(drop)
+}
+
+fn authorities(pem: &[u8]) -> Result<Vec<Certificate>, BridgeError> {
+    let authorities = Certificate::from_pem_bundle(pem).map_err(|error| broken(&error))?;
+    if authorities.is_empty() {
+        let problem = "the file of authorities holds no certificate in PEM form";
+        return Err(BridgeError::Tls(problem.to_owned()));
+    }
+    Ok(authorities)
 }
 
 fn broken(error: &reqwest::Error) -> BridgeError {

@@ -9,19 +9,22 @@ mod watch;
 use std::error::Error as _;
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use spechop_config::Env;
 use spechop_proto::ask_event::Event;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{ANSWER_BYTES_MAX, AskRequest, AskResponse, json};
 use spechop_types::{AnswerOptions, Effort, K, VerifierMode, causes};
+use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status};
 
 use super::ahead::AheadArgs;
 use super::clean::clean;
+use super::from_one;
 use super::reach::{Reached, ServerArgs, certificate_trouble};
 use super::verify::verifiers;
 use crate::output::{has_colours, stdout};
@@ -29,7 +32,7 @@ use watch::{Screen, Watch};
 
 /// The arguments of `spechop ask`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// The question.
     question: String,
@@ -42,13 +45,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     hop_budget: Option<u32>,
     /// The most passages that are read for each hop, best first.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     passages: Option<NonZeroUsize>,
     /// When a guess counts as right.
     #[arg(long, value_parser = verifiers())]
     verifier: Option<VerifierMode>,
     /// Who guesses: hot, index, llm, memory, cascade or none.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     speculator: Option<String>,
     #[command(flatten)]
     ahead: AheadArgs,
@@ -109,10 +112,16 @@ Examples:
 pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let mut client = client(&args.server, env).await?;
     let request = request(&args);
-    let answer = match args.watch {
-        Some(watch) => watched(&mut client, request, Screen::new(watch, has_colours(env))).await?,
-        None => answered(client.ask(request).await)?,
-    };
+    let asked = pin!(async {
+        match args.watch {
+            Some(watch) => {
+                let screen = Screen::new(watch, has_colours(env));
+                watched(&mut client, request, screen).await
+            }
+            None => answered(client.ask(request).await),
+        }
+    });
+    let answer = in_time(args.deadline, asked).await?;
     let text = if args.json {
         json::write(&answer)?
     } else {
@@ -144,19 +153,30 @@ fn request(args: &Args) -> Request<AskRequest> {
         quiet: args.quiet,
         ..args.ahead.options()
     };
-    let mut request = Request::new(AskRequest {
+    Request::new(AskRequest {
         question: args.question.clone(),
         options: Some(options.into()),
         deadline_ms: args
             .deadline
             .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
         ..AskRequest::default()
-    });
-    if let Some(limit) = args.deadline {
-        // The server ends first and says why; this is for a server that is silent.
-        request.set_timeout(limit + Duration::from_secs(1));
-    }
-    request
+    })
+}
+
+/// Waits for the answer, to its end: a server may fall silent between its events, too.
+async fn in_time(
+    limit: Option<Duration>,
+    asked: impl Future<Output = anyhow::Result<AskResponse>>,
+) -> anyhow::Result<AskResponse> {
+    let Some(limit) = limit else {
+        return asked.await;
+    };
+    // The server ends first and says why; this is for a server that is silent.
+    let answer = timeout(limit + Duration::from_secs(1), asked).await;
+    answer.unwrap_or_else(|_| {
+        let limit = limit.as_secs_f64();
+        Err(anyhow!("no answer within {limit} s: the server is silent"))
+    })
 }
 
 /// Asks for the events, shows them, and returns the last one: the answer.
@@ -188,17 +208,17 @@ fn refused(status: &Status) -> anyhow::Error {
     if let Some(why) = status.source().and_then(certificate_trouble) {
         return anyhow!(why);
     }
-    let cause = causes(status).skip(1).last();
-    let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-    if cause.is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable) {
-        let said = clean(&format!("{}{why}", status.message()));
-        return anyhow!("the connection to the server broke ({said}): ask again");
-    }
-    anyhow!(
-        "{}: {}",
-        spechop_proto::code_name(status.code()),
-        clean(&format!("{}{why}", status.message()))
-    )
+    let Some(cause) = causes(status).skip(1).last() else {
+        let code = spechop_proto::code_name(status.code());
+        return anyhow!("{code}: {}", clean(status.message()));
+    };
+    let said = clean(&format!("{}: {cause}", status.message()));
+    let advice = match status.code() {
+        Code::Unknown | Code::Unavailable => "ask again",
+        // Codes that the client makes of what HTTP/2 says, mostly of something else than HTTP/2.
+        _ => "does a SpecHop server listen there, and does it speak TLS (`https://…`)?",
+    };
+    anyhow!("the connection to the server broke ({said}): {advice}")
 }
 
 fn width(text: &str) -> Result<K, String> {
@@ -208,13 +228,12 @@ fn width(text: &str) -> Result<K, String> {
 
 /// A time limit as it is written.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected seconds".to_owned())?;
-    let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    if (Duration::from_millis(1)..=Duration::from_secs(86_400)).contains(&limit) {
-        Ok(limit)
-    } else {
-        Err("expected 0.001 to 86400 seconds".to_owned())
-    }
+    let limit = text.parse().ok();
+    let limit = limit.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let limits = Duration::from_millis(1)..=Duration::from_secs(86_400);
+    limit
+        .filter(|limit| limits.contains(limit))
+        .ok_or_else(|| "expected 0.001 to 86400 seconds".to_owned())
 }
 
 #[cfg(test)]
@@ -249,6 +268,58 @@ mod tests {
         assert!(said.contains("broken pipe"), "{said}");
         let busy = refused(&Status::unavailable("as many wait as may"));
         assert_eq!(busy.to_string(), "UNAVAILABLE: as many wait as may");
+    }
+
+    #[test]
+    fn what_the_transport_says_is_not_told_as_the_servers_words() {
+        for code in [
+            Code::PermissionDenied,
+            Code::Internal,
+            Code::Cancelled,
+            Code::ResourceExhausted,
+        ] {
+            let words = "h2 protocol error: http2 error";
+            let theirs = refused(&Status::new(code, words)).to_string();
+            let name = spechop_proto::code_name(code);
+            assert_eq!(theirs, format!("{name}: {words}"));
+            let mut ours = Status::new(code, words);
+            ours.set_source(std::sync::Arc::new(std::io::Error::other("no preface")));
+            let said = refused(&ours).to_string();
+            assert!(
+                said.starts_with(
+                    "the connection to the server broke (h2 protocol error: http2 error: no preface): \
+                     does a SpecHop server listen there"
+                ),
+                "{said}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_falls_silent_is_given_up() {
+        let limit = Some(Duration::from_millis(1_500));
+        let silent = in_time(limit, std::future::pending()).await;
+        assert_eq!(
+            silent.unwrap_err().to_string(),
+            "no answer within 1.5 s: the server is silent"
+        );
+        for limit in [limit, None] {
+            // The server itself says that its time is over.
+            let late = async {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                Ok(AskResponse::default())
+            };
+            in_time(limit, late).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_time_limit_is_a_number_of_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["nan", "-1", "0", "inf", "86401", "1e300", "soon", ""] {
+            let said = seconds(text).unwrap_err();
+            assert_eq!(said, "expected 0.001 to 86400 seconds", "{text}");
+        }
     }
 
     #[test]

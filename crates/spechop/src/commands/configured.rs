@@ -23,6 +23,11 @@ impl ConfigArgs {
         Self { config, set }
     }
 
+    /// Whether a flag sets this key.
+    pub(crate) fn sets(&self, key: &str) -> bool {
+        self.set.iter().any(|(set, _)| set == key)
+    }
+
     /// What the operator wrote.
     pub(crate) fn written(self, env: &Env) -> anyhow::Result<Written> {
         let path = self

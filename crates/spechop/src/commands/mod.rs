@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     command: Command,
     /// Log level on stderr: error, warn, info, debug, trace, or levels by module
     /// [default: info for `serve`, warn for the others; also SPECHOP_LOG].
-    #[arg(long, global = true, value_name = "FILTER", help_heading = LOG_HEADING)]
+    #[arg(long, global = true, value_name = "FILTER", value_parser = filter, help_heading = LOG_HEADING)]
     log: Option<String>,
     /// Log format [default: text; also SPECHOP_LOG_FORMAT].
     #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = LOG_HEADING)]
@@ -181,7 +181,7 @@ impl Cli {
             .as_deref()
             .or(env.get("SPECHOP_LOG"))
             .unwrap_or(default);
-        let filter = log_filter(filter)?;
+        let filter = log_filter(filter).map_err(anyhow::Error::msg)?;
         let format = match (self.log_format, env.get("SPECHOP_LOG_FORMAT")) {
             (Some(format), _) => format,
             (None, Some(name)) => LogFormat::from_str(name, true).map_err(|_| {
@@ -205,20 +205,33 @@ impl Cli {
 
 /// Reads a log filter. A single word that is no level would be taken for the name of a module, and the log would be
 /// silent about everything else, errors too.
-fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let is_level = text.parse::<LevelFilter>().is_ok();
-    anyhow::ensure!(
-        is_level || text.contains(['=', ',', '[']),
-        "`{text}` is no log level: say error, warn, info, debug or trace, or levels by module as in \
-         info,spechop_mcp=debug"
-    );
-    EnvFilter::try_new(text).with_context(|| format!("`{text}` is no log filter"))
+    if !(is_level || text.contains(['=', ',', '['])) {
+        return Err(format!(
+            "`{text}` is no log level: say error, warn, info, debug or trace, or levels by module as in \
+             info,spechop_mcp=debug"
+        ));
+    }
+    // Its source says the same again.
+    EnvFilter::try_new(text).map_err(|error| format!("`{text}` is no log filter: {error}"))
+}
+
+/// A log filter as it is written, if it can be read. A filter itself cannot be cloned, as what a parser returns must.
+fn filter(text: &str) -> Result<String, String> {
+    log_filter(text).map(|_| text.to_owned())
 }
 
 /// Reads a whole number from 1 to `most`.
 fn from_one_to(most: u16) -> impl TypedValueParser<Value = NonZeroUsize> {
     let number = clap::value_parser!(u16).range(1..=i64::from(most));
     number.try_map(|number| NonZeroUsize::try_from(usize::from(number)))
+}
+
+/// Reads a whole number from 1.
+fn from_one(text: &str) -> Result<NonZeroUsize, String> {
+    let wrong = |_| "expected a whole number, at least 1".to_owned();
+    text.parse().map_err(wrong)
 }
 
 /// Reads a share, from 0 to 1.

@@ -12,6 +12,8 @@ use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 use spechop_eval::write_whole;
 
+use super::runtime;
+use super::serve::shutdown_signal;
 use crate::models::{
     ANY_ENCODER, Catalogue, Clients, DEFAULT, DEFAULT_ENCODER, DEFAULT_MODELS, EARLIER_ENCODER,
     FALLBACK_ENCODER, Pulled, Puller, Source, State, state,
@@ -102,9 +104,37 @@ pub(crate) fn run(args: Args, data_dir: &Path) -> anyhow::Result<()> {
     let catalogue = Catalogue::load()?;
     match args.command {
         Command::Quantize(args) => quantize::run(args, data_dir),
-        Command::Pull(args) => pull(&catalogue, &args, data_dir, Clients::default()),
+        Command::Pull(args) => {
+            let data_dir = data_dir.to_owned();
+            until_stopped(Clients::default(), move |clients| {
+                pull(&catalogue, &args, &data_dir, clients)
+            })
+        }
         Command::List(args) => list(&catalogue, &args, data_dir, &mut stdout()),
     }
+}
+
+/// Pulls until all is here or the process is asked to end. The registries' clients that run then end as well: they would
+/// go on alone.
+fn until_stopped(
+    clients: Clients,
+    pull: impl FnOnce(Clients) -> anyhow::Result<()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let runtime = runtime()?;
+    let running = clients.clone();
+    let pulled = runtime.block_on(async {
+        let stopped = shutdown_signal()?;
+        tokio::select! {
+            pulled = tokio::task::spawn_blocking(move || pull(clients)) => pulled?,
+            () = stopped => {
+                running.stop().await;
+                Err(anyhow::anyhow!("stopped: the same command goes on with what is here"))
+            }
+        }
+    });
+    // It may still read a file, and nobody waits for that.
+    runtime.shutdown_background();
+    pulled
 }
 
 fn pull(
@@ -229,8 +259,13 @@ fn pull_encoder(
 fn sources(args: &PullArgs, data_dir: &Path) -> anyhow::Result<Vec<Source>> {
     let path = data_dir.join(SETTINGS_FILE);
     let settings: Settings = match fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text)
-            .with_context(|| format!("{} is not understood", path.display()))?,
+        Ok(text) => toml::from_str(&text).map_err(|error| {
+            // The error itself shows the line on lines of its own.
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text[..start].matches('\n').count() + 1;
+            let (path, why) = (path.display(), error.message().trim());
+            anyhow::anyhow!("{path}, line {line}, is not understood: {why}")
+        })?,
         Err(_) if !path.exists() => Settings::default(),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };

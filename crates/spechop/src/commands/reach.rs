@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use secrecy::{ExposeSecret, SecretString};
 use spechop_config::Env;
+use spechop_mcp::bridge::check_authorities;
 use spechop_ports::is_loopback;
 use spechop_types::{causes, innermost};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -159,6 +160,11 @@ impl ServerArgs {
             to.is_some_and(|to| to.port_u16().is_some() || to.as_str().ends_with(to.host())),
             "`{address}` is no HOST:PORT"
         );
+        let path = endpoint.uri().path_and_query();
+        ensure!(
+            path.is_none_or(|path| path.as_str() == "/"),
+            "`{address}` has a path, and gRPC has none: leave it out"
+        );
         if has_key {
             key_may_go(address, endpoint.uri())?;
         }
@@ -178,8 +184,12 @@ impl ServerArgs {
                 return anyhow!(why);
             }
             // What lies around it says only that something failed.
-            let why = innermost(&error);
+            let why = innermost(&error).to_string();
             match is_tls {
+                true if why.contains("CaUsedAsEndEntity") => anyhow!(
+                    "no TLS connection to {address}: the server's certificate is that of an authority (CA:TRUE); \
+                     give the server one that the authority has signed"
+                ),
                 _ if is_refused(&error) => anyhow!(
                     "no server answers at {address}: is it running? start it with `spechop serve`"
                 ),
@@ -195,7 +205,11 @@ impl ServerArgs {
     fn tls(&self) -> anyhow::Result<ClientTlsConfig> {
         let mut tls = ClientTlsConfig::new().timeout(CONNECT_TIME);
         tls = match &self.tls_ca {
-            Some(path) => tls.ca_certificate(Certificate::from_pem(read(path)?)),
+            Some(path) => {
+                let authorities = read(path)?;
+                check_authorities(&authorities).with_context(|| path.display().to_string())?;
+                tls.ca_certificate(Certificate::from_pem(authorities))
+            }
             None => tls.with_native_roots(),
         };
         if let Some(name) = &self.tls_name {

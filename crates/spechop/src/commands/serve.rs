@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
     /// The address to listen on, instead of `server.listen`. Port 0 takes any free port.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Let other machines ask although nobody is asked for a key or a certificate, as
     /// `server.allow_remote = true`. For networks that protect the server.
@@ -71,6 +71,12 @@ pub(crate) fn wait_passively(env: &Env) {
         },
     );
     tracing::warn!(%error, "threads of the model wait spinning: {POLICY} could not be set");
+}
+
+/// Reads an address to listen on, which is no name.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| "expected an address such as 127.0.0.1:50051".to_owned();
+    text.parse().map_err(wrong)
 }
 
 /// Serves until a signal comes.

@@ -120,10 +120,15 @@ Examples:
   spechop index build --corpus notes/ --config spechop.toml
   spechop serve --set index.dir=indexes/mine";
 
+impl Args {
+    /// Whether a default of it lies in the data folder.
+    pub(super) fn needs_folders(&self) -> bool {
+        self.out.is_none() || self.model.needs_folders()
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
-    let runtime = runtime()?;
-    let encoder = runtime.block_on(args.model.open(env))?;
     let out = args
         .out
         .unwrap_or_else(|| default_index_dir(&env.data_dir()));
@@ -133,6 +138,9 @@ pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
         part: args.shard,
         ..Build::new(args.corpus.corpus, out)
     };
+    build.check()?;
+    let runtime = runtime()?;
+    let encoder = runtime.block_on(args.model.open(env))?;
     let started = Instant::now();
     let mut display = Display::new(started);
     let built = runtime.block_on(build.run(&*encoder, &mut |progress| display.show(progress)));

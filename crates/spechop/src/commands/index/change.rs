@@ -58,16 +58,24 @@ step. For that moment the disk holds it twice. Programs that have it open keep t
 server again to let it see the new one. A hot subset loses what is removed and gains nothing:
 `spechop index hot` chooses it anew.";
 
+impl AddArgs {
+    /// Whether a default of it lies in the data folder.
+    pub(super) fn needs_folders(&self) -> bool {
+        self.model.needs_folders()
+    }
+}
+
 /// Runs `spechop index add`.
 pub(super) fn add(args: AddArgs, env: &Env) -> anyhow::Result<()> {
-    let runtime = runtime()?;
-    let encoder = runtime.block_on(args.model.open(env))?;
     let addition = Addition {
         reading: args.corpus.reading(),
         index: args.dir,
         corpus: args.corpus.corpus,
         replace: args.replace,
     };
+    addition.check()?;
+    let runtime = runtime()?;
+    let encoder = runtime.block_on(args.model.open(env))?;
     let mut display = Display::new(Instant::now());
     let mut show = |progress| display.show(progress);
     let changed = runtime.block_on(addition.run(&*encoder, &mut show));

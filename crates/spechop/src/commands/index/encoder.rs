@@ -9,6 +9,7 @@ use spechop_config::{Encoder, Env, Written};
 use spechop_server::encoders;
 
 use crate::commands::configured::ConfigArgs;
+use crate::commands::from_one;
 
 /// The arguments that say which encoder is used, and how: those of `spechop serve`, and short forms
 /// of a few keys.
@@ -23,7 +24,7 @@ pub(crate) struct Model {
     #[arg(long, value_name = "FILE")]
     runtime: Option<PathBuf>,
     /// Threads of the encoder [default: encoder.threads; else one for each core].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     config: ConfigArgs,
@@ -34,6 +35,12 @@ impl Model {
     pub(crate) async fn open(self, env: &Env) -> anyhow::Result<Arc<dyn spechop_ports::Encoder>> {
         let encoder = Encoder::read(self.written(env)?, env)?;
         Ok(encoders::for_building(&encoder).await?)
+    }
+
+    /// Whether the model or its runtime may be those of the data folder. A configuration file is not looked into.
+    pub(super) fn needs_folders(&self) -> bool {
+        let named = |flag: &Option<PathBuf>, key| flag.is_some() || self.config.sets(key);
+        !(named(&self.model, "encoder.dir") && named(&self.runtime, "runtime.onnxruntime"))
     }
 
     /// The same, but the encoder in this folder.

@@ -37,7 +37,8 @@ pub(super) struct Args {
 
 const HELP: &str = "\
 The passages that most answers came from are in. In-degrees decide between equal counts, and fill up.
-Passages without either are left out. Nothing is encoded again.
+With --traffic, passages without either are left out. A file for --in-degree must name titles of the
+index. Nothing is encoded again.
 The subset grows beside the old one and takes its place in one step. A server that has the old one open
 keeps it until it is started again, or chooses one itself (speculator.hot_every_s).
 All tenants of a server share its hot subset: what is in it says something about the questions of the

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
-use spechop_index::{Checked, Inputs, check, look};
+use spechop_index::{Checked, Inputs, check, look, must_be_there};
 
 use super::{hot_rows, say};
 use crate::commands::clean::clean;
@@ -22,6 +22,7 @@ pub(super) struct Args {
 
 /// Runs `spechop index info`.
 pub(super) fn info(args: &Args) -> anyhow::Result<()> {
+    must_be_there(&args.dir)?;
     let found = look(&args.dir)?;
     let inputs = &found.inputs;
     let mut text = format!(
@@ -49,6 +50,7 @@ pub(super) fn info(args: &Args) -> anyhow::Result<()> {
 
 /// Runs `spechop index verify`.
 pub(super) fn verify(args: &Args) -> anyhow::Result<()> {
+    must_be_there(&args.dir)?;
     let checked = check(&args.dir)?;
     let (rows, hot, shown) = (checked.rows, hot_rows(checked.hot_rows), args.dir.display());
     let (encoder, width) = (clean(&checked.inputs.encoder), checked.inputs.width);

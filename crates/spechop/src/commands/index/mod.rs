@@ -51,8 +51,11 @@ enum Command {
 impl Args {
     /// Whether it needs the data folder: for a model, or for the index that a server has without being told.
     pub(super) fn needs_folders(&self) -> bool {
-        match self.command {
-            Command::Build(_) | Command::Search(_) | Command::Add(_) | Command::Push(_) => true,
+        match &self.command {
+            Command::Build(args) => args.needs_folders(),
+            Command::Search(args) => args.needs_folders(),
+            Command::Add(args) => args.needs_folders(),
+            Command::Push(args) => args.needs_folders(),
             Command::Info(_)
             | Command::Remove(_)
             | Command::Merge(_)

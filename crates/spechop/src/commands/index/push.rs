@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 use spechop_config::{Env, default_index_dir};
-use spechop_index::Progress;
+use spechop_index::{Progress, must_be_there};
 use spechop_qdrant::{
     COLLECTION, Cluster, ClusterOptions, CollectionSettings, PassageIndex, Push, Pushed,
 };
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::display::Display;
 use super::say;
-use crate::commands::runtime;
+use crate::commands::{from_one, runtime};
 use crate::input;
 
 /// The arguments of `spechop index push`.
@@ -48,10 +48,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Passages that are sent together.
-    #[arg(long, value_name = "N", default_value = "256")]
+    #[arg(long, value_name = "N", value_parser = from_one, default_value = "256")]
     batch: NonZeroUsize,
     /// Batches that are on their way at the same time.
-    #[arg(long, value_name = "N", default_value = "4")]
+    #[arg(long, value_name = "N", value_parser = from_one, default_value = "4")]
     at_once: NonZeroUsize,
     /// Print one JSON object on stdout instead of a sentence.
     #[arg(long)]
@@ -67,6 +67,13 @@ new collection. Then let an alias point to it, and name the alias in qdrant.coll
 Examples:
   spechop index push --url http://10.0.0.7:6334 --int8 --shards 6 --replicas 2
   spechop serve --set target.kind=qdrant --set qdrant.urls=http://10.0.0.7:6334";
+
+impl Args {
+    /// Whether a default of it lies in the data folder.
+    pub(super) fn needs_folders(&self) -> bool {
+        self.dir.is_none()
+    }
+}
 
 /// Runs the command.
 pub(super) fn run(args: &Args, data_dir: &Path, env: &Env) -> anyhow::Result<()> {
@@ -85,6 +92,7 @@ pub(super) fn run(args: &Args, data_dir: &Path, env: &Env) -> anyhow::Result<()>
         ..Push::new(&args.collection)
     };
     let cluster = Cluster::new(&options)?;
+    must_be_there(&dir)?;
     // What is damaged stays here.
     let index = PassageIndex::open_verified(&dir)?;
     if let Some(part) = index.inputs().part {

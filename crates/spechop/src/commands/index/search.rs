@@ -1,7 +1,9 @@
 //! `spechop index search`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use serde::Serialize;
 use spechop_config::{Env, LexicalWeight, served_index_dir};
 use spechop_index::{Found, search};
@@ -10,20 +12,22 @@ use spechop_types::is_invisible;
 use super::encoder::Model;
 use super::say;
 use crate::commands::clean::clean;
-use crate::commands::runtime;
+use crate::commands::{from_one, runtime};
 
 /// The arguments of `spechop index search`.
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(super) struct Args {
     /// The query.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     query: String,
     /// The folder of the index [default: indexes/default in the data folder; if there is none, that of
     /// `make demo`, indexes/demo].
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// At most so many passages.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    limit: usize,
+    #[arg(long, value_name = "N", value_parser = from_one, default_value = "5")]
+    limit: NonZeroUsize,
     /// How much the words of the query count beside its vector, as `index.lexical_weight` of a server.
     #[arg(long, value_name = "auto|WEIGHT", default_value_t = LexicalWeight::Auto)]
     lexical_weight: LexicalWeight,
@@ -34,13 +38,26 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Whether a default of it lies in the data folder.
+    pub(super) fn needs_folders(&self) -> bool {
+        self.index.is_none() || self.model.needs_folders()
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let dir = args.index.clone();
     let dir = dir.unwrap_or_else(|| served_index_dir(&env.data_dir()));
     let runtime = runtime()?;
     let encoder = runtime.block_on(args.model.open(env))?;
-    let found = search(&dir, encoder, &args.query, args.limit, args.lexical_weight);
+    let found = search(
+        &dir,
+        encoder,
+        &args.query,
+        args.limit.get(),
+        args.lexical_weight,
+    );
     let passages = runtime.block_on(found)?;
     let shown: Vec<String> = passages.iter().map(shown).collect();
     let results = Results {
