@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::tls::{Tls, check_authorities};
+use crate::door::wrong_params;
 use crate::failure::wants_key;
 
 /// Requests of one client that may be under way at once.
@@ -72,6 +73,8 @@ pub enum Trouble {
     NoServer,
     /// The server wants a key, or another one.
     Key,
+    /// Somebody listens, but a request broke on its way.
+    Broken,
     /// Anything else.
     #[default]
     Other,
@@ -81,6 +84,7 @@ impl Trouble {
     fn of(error: &StreamableHttpError<reqwest::Error>) -> Self {
         match error {
             StreamableHttpError::Client(error) if error.is_connect() => Self::NoServer,
+            StreamableHttpError::Client(error) if error.is_request() => Self::Broken,
             error if wants_key(error) => Self::Key,
             _ => Self::Other,
         }
@@ -276,7 +280,7 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
         self.sending.push(Box::pin(async move {
             let taken = sent.await.map_err(|error| NotTaken {
                 id,
-                why: reason(with_causes(&error).as_bytes(), None),
+                why: why(&error),
                 trouble: Trouble::of(&error),
             });
             Sent { cancelled, taken }
@@ -327,14 +331,20 @@ impl<C: Transport<RoleServer, Error = io::Error>> Bridge<C> {
     }
 }
 
+/// What the error says, and what caused it: `rmcp` does not give the causes of the client's errors.
+fn why(error: &StreamableHttpError<reqwest::Error>) -> String {
+    let said = match error {
+        StreamableHttpError::Client(error) => with_causes(error),
+        error => with_causes(error),
+    };
+    reason(said.as_bytes(), None)
+}
+
 /// Why a request is not passed on before the handshake is over.
 fn too_early(request: &ClientRequest) -> ErrorData {
     match (request.method(), request) {
         // It is read as a request of an unknown method if its `params` do not fit.
-        ("initialize", ClientRequest::CustomRequest(_)) => ErrorData::invalid_params(
-            "`params` of initialize are missing, or have another form",
-            None,
-        ),
+        (method @ "initialize", ClientRequest::CustomRequest(_)) => wrong_params(method),
         (method, _) => {
             let problem = format!(
                 "{method} came before the handshake was over: `initialize` comes first, and \

@@ -5,6 +5,8 @@
 //! whoever answers HTTP before it ends a call that is cancelled, with the help of [`crate::calls`]. It
 //! speaks every revision of the protocol that `rmcp` knows, with the handshake and without.
 
+mod body;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +17,19 @@ use futures::stream::BoxStream;
 use http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientJsonRpcMessage, ContentBlock,
-    CustomRequest, CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer};
-use serde_json::error::Category;
 use serde_json::{Value, json};
 use spechop_types::{Passage, is_web, one_line};
+
+pub use self::body::unread;
+pub(crate) use self::body::wrong_params;
 
 /// How often a client that waits for the rest of its answer hears that the server is still there. Before the
 /// answer begins, whoever serves the door sees to it.
@@ -137,23 +140,6 @@ pub fn service<D: Desk>(desk: Arc<D>, bytes_max: usize) -> DoorService<D> {
     )
 }
 
-/// The error that answers a body in which there is no message. `None` if there is one.
-pub fn unread(body: &[u8]) -> Option<Value> {
-    let error = serde_json::from_slice::<ClientJsonRpcMessage>(body).err()?;
-    let error = match error.classify() {
-        Category::Data => ErrorData::invalid_request(
-            "the body is not one message of JSON-RPC 2.0 (`jsonrpc`, `id`, `method`, `params`); batches \
-             are not taken",
-            None,
-        ),
-        Category::Syntax | Category::Eof | Category::Io => {
-            ErrorData::parse_error(format!("the body is not JSON: {error}"), None)
-        }
-    };
-    // JSON-RPC wants no number if that of the request is not known.
-    Some(json!({ "jsonrpc": "2.0", "id": null, "error": error }))
-}
-
 impl<D: Desk> ServerHandler for Door<D> {
     fn get_info(&self) -> ServerConfig {
         let mut us = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -199,8 +185,7 @@ impl<D: Desk> ServerHandler for Door<D> {
         Err(match &*request.method {
             // A request of ours is read as one of an unknown method only if its `params` do not fit.
             method @ ("initialize" | "ping" | "server/discover" | "tools/list" | "tools/call") => {
-                let problem = format!("`params` of {method} are missing, or have another form");
-                ErrorData::invalid_params(problem, None)
+                wrong_params(method)
             }
             _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
         })

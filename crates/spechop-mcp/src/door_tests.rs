@@ -60,6 +60,30 @@ async fn a_client_that_waits_for_an_answer_hears_a_comment_meanwhile() {
 }
 
 #[test]
+fn a_request_whose_params_are_no_object_hears_of_them_under_its_number() {
+    let of = |message: Value| {
+        let said = unread(message.to_string().as_bytes()).unwrap();
+        (said["id"].clone(), said["error"]["code"].clone())
+    };
+    for id in [json!(7), json!("a")] {
+        for params in [json!([]), json!("x"), json!(1)] {
+            let asked =
+                json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+            assert_eq!(of(asked), (id.clone(), json!(-32602)), "{params}");
+        }
+    }
+    // These are no requests at all.
+    for other in [
+        json!({ "id": 7, "method": "tools/call", "params": [] }),
+        json!({ "jsonrpc": "2.0", "id": [], "method": "tools/call", "params": [] }),
+        json!({ "jsonrpc": "2.0", "id": 7, "params": [] }),
+        json!([]),
+    ] {
+        assert_eq!(of(other.clone()), (json!(null), json!(-32600)), "{other}");
+    }
+}
+
+#[test]
 fn k_is_a_whole_number_however_it_is_written() {
     for (k, read) in [
         ("2", Ok(Some(2))),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
 use spechop_testkit::OwnPort;
 use spechop_web::HttpEndpoint;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -193,6 +193,18 @@ async fn nobody_waits_for_what_was_cancelled() {
     assert!(ended.unwrap().is_ok());
 }
 
+/// A server that hangs up on whatever is said to it.
+async fn hangs_up() -> HttpEndpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read_u8().await;
+        }
+    });
+    HttpEndpoint::new("the server", format!("http://{address}/mcp"))
+}
+
 #[tokio::test]
 async fn a_server_that_wants_a_key_is_told_from_none() {
     let wants_key: fn(&Value) -> Response = |_| {
@@ -206,6 +218,7 @@ async fn a_server_that_wants_a_key_is_told_from_none() {
         (served(wants_key).await, Trouble::Key),
         (served(forbids).await, Trouble::Key),
         (HttpEndpoint::new("the server", nowhere), Trouble::NoServer),
+        (hangs_up().await, Trouble::Broken),
     ] {
         let mut client = Client::new(endpoint);
         // What comes behind it meets a connection that has ended, which explains nothing.
@@ -215,7 +228,11 @@ async fn a_server_that_wants_a_key_is_told_from_none() {
         assert!(refusal["error"].is_object(), "{refusal}");
         let ended = timeout(PATIENCE, &mut client.bridge).await.unwrap();
         match ended.unwrap() {
-            Err(BridgeError::Lost { trouble, .. }) => assert_eq!(trouble, expected),
+            Err(BridgeError::Lost { trouble, why, .. }) => {
+                assert_eq!(trouble, expected, "{why}");
+                let has_no_cause = why.ends_with("/mcp)");
+                assert!(!has_no_cause, "{why}");
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -119,6 +119,8 @@ fn services<H: Health>(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             )
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // What the details of a status are.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(DESCRIPTORS)
     };
     let admin = admin::Admin::new(Arc::clone(admission.state()));

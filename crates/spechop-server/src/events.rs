@@ -180,8 +180,9 @@ async fn tell(admitted: Admitted, state: Arc<ServerState>) {
         }
     };
     let answered = Box::pin(admitted.followed(&mut trace, stop)).await;
-    // Of a question that was given up nobody wants to hear any more.
-    let is_kept = !matches!(answered.answer, Err(AskError::Cancelled));
+    // Whoever has cancelled it may ask what became of it, but nobody who has gone away.
+    let is_cancelled = question.cancel.is_cancelled();
+    let is_kept = is_cancelled || !matches!(answered.answer, Err(AskError::Cancelled));
     // The log has heard of its readers then.
     let is_unread = matches!(answered.answer, Err(AskError::Unread { .. }));
     match answered.answer {

@@ -38,6 +38,7 @@ mod hot;
 mod html;
 mod inject;
 mod intact;
+mod json_object;
 mod jwt;
 mod keys;
 mod links;

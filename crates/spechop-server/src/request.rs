@@ -118,7 +118,10 @@ fn check(asked: &AnswerOptions, options: &AnswerOptions, server: &Questions, wro
         Some(K::Unbounded) => {
             let hops = options.hop_budget.unwrap_or(hops_max).min(hops_max);
             let is_tree = options.guesses.is_some_and(|most| most.get() > 1);
-            if is_tree || server.k_max.get() <= hops as usize {
+            if is_tree {
+                let problem = "does not go with several guesses of a hop: branches would be a tree";
+                wrong.option("unbounded", problem.to_owned());
+            } else if server.k_max.get() <= hops as usize {
                 let max = server.k_max;
                 wrong.option("unbounded", format!("this server takes k up to {max}"));
             }

@@ -150,6 +150,9 @@ pub(crate) enum TransportError {
          configuration"
     )]
     OtherHost { host: String },
+    /// It names no host, or several.
+    #[error("a request names its host once (Host)")]
+    NotOneHost,
     /// A browser sent it for a web page of another server.
     #[error("requests of other servers' web pages (with another Origin) are not served")]
     FromAPage,
@@ -194,6 +197,9 @@ pub(crate) enum TransportError {
     /// The message did not arrive in time.
     #[error("the request did not arrive within {} s", limit.as_secs_f64())]
     Late { limit: Duration },
+    /// The client waits no longer.
+    #[error("the deadline passed that the client has set for the call (grpc-timeout)")]
+    OutOfTime,
     /// The message is longer than any may be.
     #[error("the request is longer than {most} bytes, the most that this server takes")]
     TooLong { most: usize },
@@ -210,6 +216,7 @@ impl TransportError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::OtherHost { .. } => "host",
+            Self::NotOneHost => "not_one_host",
             Self::FromAPage => "origin",
             Self::OldHttp { .. } => "http1",
             Self::NoSuchPath { .. } => "path",
@@ -220,6 +227,7 @@ impl TransportError {
             Self::Packed { .. } => "packed",
             Self::Access(error) => error.reason(),
             Self::Late { .. } => "late",
+            Self::OutOfTime => "out_of_time",
             Self::TooLong { .. } => "too_long",
             Self::TooMuchAtOnce => "too_much_at_once",
             Self::Broken(_) => "broken",
@@ -261,6 +269,7 @@ impl From<TransportError> for Status {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::OtherHost { .. } | TransportError::FromAPage => Code::PermissionDenied,
+            TransportError::NotOneHost => Code::InvalidArgument,
             TransportError::NoSuchPath { .. } => Code::NotFound,
             TransportError::OldHttp { .. }
             | TransportError::OtherMethod { .. }
@@ -268,7 +277,7 @@ impl From<TransportError> for Status {
             | TransportError::NotJson { .. }
             | TransportError::NotAForm { .. }
             | TransportError::Packed { .. } => Code::Unimplemented,
-            TransportError::Late { .. } => Code::DeadlineExceeded,
+            TransportError::Late { .. } | TransportError::OutOfTime => Code::DeadlineExceeded,
             TransportError::TooLong { .. } => Code::OutOfRange,
             TransportError::TooMuchAtOnce => Code::ResourceExhausted,
             TransportError::Broken(_) => Code::Cancelled,

@@ -210,7 +210,7 @@ async fn several_guesses_of_each_hop_need_a_bound() {
     server.ask(asked(1)).await.unwrap();
     let status = server.ask(asked(2)).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    let words = "options.unbounded: this server takes k up to 64";
+    let words = "options.unbounded: does not go with several guesses of a hop";
     assert!(status.message().contains(words), "{status}");
 }
 
@@ -247,6 +247,26 @@ async fn a_key_that_is_there_twice_is_wrong() {
     }
     let status = server.client().await.finish_now(finish).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(server.ports.started(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_that_cannot_be_read_is_wrong() {
+    let server = Server::start(Script::instant(1)).await;
+    let mut client = server.client().await;
+    let mut ask = Request::new(question());
+    let mut finish = Request::new(finish("q"));
+    for metadata in [ask.metadata_mut(), finish.metadata_mut()] {
+        metadata.insert("grpc-timeout", "soon".parse().unwrap());
+    }
+    for status in [
+        client.ask(ask).await.unwrap_err(),
+        client.finish_now(finish).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        let details = status.get_details_bad_request().unwrap();
+        assert_eq!(details.field_violations[0].field, "grpc-timeout");
+    }
     assert_eq!(server.ports.started(), 0);
 }
 

@@ -14,7 +14,7 @@ use crate::support::{
 };
 use spechop_config::Env;
 use spechop_proto::spec_hop_client::SpecHopClient;
-use spechop_proto::{AskRequest, CancelRequest};
+use spechop_proto::{AskRequest, CancelRequest, GetAnswerRequest, ResumeRequest};
 use spechop_testkit::Script;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -168,12 +168,10 @@ async fn what_has_ended_is_not_said_to_be_unheard_of() {
     let cancel = || CancelRequest {
         question_id: "q".to_owned(),
     };
-    // Nobody remembers a question that was cancelled.
+    // Nobody remembers a question whose client has gone away.
     let server = Server::start(endless()).await;
     let mut client = server.client().await;
-    let mut stream = client.ask_stream(named("q")).await.unwrap().into_inner();
-    client.cancel(cancel()).await.unwrap();
-    while let Ok(Some(_)) = stream.message().await {}
+    drop(client.ask_stream(named("q")).await.unwrap());
     server.is_idle().await;
     let again = client.cancel(cancel()).await.unwrap_err();
     // An answered one is known, and cannot end early any more.
@@ -186,6 +184,32 @@ async fn what_has_ended_is_not_said_to_be_unheard_of() {
         let words = "no question q is open on this server: it has ended, or has not begun";
         assert_eq!(status.message(), words);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_back_to_a_cancelled_question_hears_so() {
+    let server = Server::start(endless()).await;
+    let mut client = server.client().await;
+    let question_id = || "q".to_owned();
+    let cancel = || CancelRequest {
+        question_id: question_id(),
+    };
+    let stream = client.ask_stream(named("q")).await.unwrap().into_inner();
+    client.cancel(cancel()).await.unwrap();
+    assert_eq!(failure(stream).await.code(), Code::Cancelled);
+    server.is_idle().await;
+    client.cancel(cancel()).await.unwrap();
+    let wanted = GetAnswerRequest {
+        question_id: question_id(),
+    };
+    let status = client.get_answer(wanted).await.unwrap_err();
+    assert_eq!(status.code(), Code::Cancelled, "{status}");
+    let resumed = ResumeRequest {
+        question_id: question_id(),
+        after: 0,
+    };
+    let stream = client.resume(resumed).await.unwrap().into_inner();
+    assert_eq!(failure(stream).await.code(), Code::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ mod endpoints;
 mod error_forms;
 #[path = "support/followed.rs"]
 mod followed;
+mod heads;
 mod http;
 #[path = "support/keys.rs"]
 mod keys;
@@ -36,6 +37,7 @@ mod page;
 mod pki;
 #[path = "support/receiver.rs"]
 mod receiver;
+mod reflection;
 mod reload;
 mod reload_callers;
 mod resume;

@@ -351,6 +351,25 @@ async fn wrong_params_are_told_from_an_unknown_method() {
         assert_eq!(answer["id"], 7, "{answer}");
         assert_eq!(answer["error"]["code"], code, "{asked}: {answer}");
     }
+    let asked = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#;
+    let (status, said) = send(&server, HEAD, asked).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, &said["id"]), (200, &json!(7)), "{said}");
+    assert_eq!(said["error"]["code"], -32602, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_takes_everything_takes_the_answer() {
+    let server = Server::start(Script::instant(1)).await;
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    for (accept, status) in [
+        ("*/*", 200),
+        ("text/html, */*;q=0.8", 200),
+        ("text/html", 406),
+    ] {
+        let head = HEAD.replace("application/json, text/event-stream", accept);
+        assert_eq!(send(&server, &head, list).await.0, status, "{accept}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -198,6 +198,7 @@ async fn what_is_no_request_is_told_what_is_wrong() {
     for (body, said) in [
         ("", "body: must be JSON"),
         ("queries=a", "body: must be JSON"),
+        (r#"[["a"],1,false]"#, "body: must be JSON"),
         ("{}", "missing field `queries`"),
         (r#"{"queries":"a"}"#, "expected a sequence"),
         (
@@ -233,7 +234,7 @@ async fn what_is_no_request_is_told_what_is_wrong() {
     let counted = server
         .metric("spechop_retrievals_total{outcome=\"invalid\"}")
         .await;
-    assert_eq!(counted, 12);
+    assert_eq!(counted, 13);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -186,7 +186,10 @@ async fn what_is_wrong_is_said_and_nothing_is_kept() {
         body
     };
     for (body, said) in [
-        (json!([]), "body: must be JSON such as"),
+        (
+            json!(["retrieve", { "query": "q" }, [], 60]),
+            "body: must be JSON such as",
+        ),
         (with("tool", json!("")), "a name of 1 to 128 bytes"),
         (with("ttl_s", json!(0)), "above 0"),
         (with("ttl_s", json!(1e9)), "at most 86400"),

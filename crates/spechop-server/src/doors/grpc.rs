@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderValue;
 use futures::{Stream, StreamExt};
 use spechop_proto::spec_hop_server::SpecHop;
 use spechop_proto::{
@@ -18,6 +17,7 @@ use crate::admission::{Admission, Admitted};
 use crate::caller::{self, Caller, caller};
 use crate::events::{self, Events};
 use crate::status::AskError;
+use crate::transport::GrpcTimeout;
 
 /// The service behind `spechop.v1.SpecHop`.
 pub(super) struct Grpc {
@@ -141,63 +141,22 @@ fn named<T>(mut response: Response<T>, name: Option<&str>) -> Response<T> {
     response
 }
 
-/// Who makes this call.
+/// Who makes this call. If its deadline cannot be read, it is refused, whatever it is for: it might take longer
+/// than its client waits.
 fn caller_of<T>(request: &Request<T>) -> Result<Caller, AskError> {
+    patience(request)?;
     caller(request.metadata().as_ref(), request.extensions())
 }
 
-/// How long before the client's own deadline ours ends, so that the client hears why.
-const HEADSTART_MAX: Duration = Duration::from_millis(100);
-
 /// How long the client waits for this call, if it says so.
 fn patience<T>(request: &Request<T>) -> Result<Option<Duration>, AskError> {
-    let header = caller::only("grpc-timeout", request.metadata().as_ref());
-    let header = header.map_err(|wrong| AskError::Invalid(vec![wrong]))?;
-    Ok(header.and_then(client_timeout))
-}
-
-/// The call's deadline: the `grpc-timeout` header, at most eight digits and a unit.
-fn client_timeout(header: &HeaderValue) -> Option<Duration> {
-    let header = header.to_str().ok()?;
-    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let amount: u64 = digits.parse().ok()?;
-    let timeout = match unit {
-        "H" => Duration::from_secs(amount * 3600),
-        "M" => Duration::from_secs(amount * 60),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
+    let header = caller::only(GrpcTimeout::KEY, request.metadata().as_ref());
+    let Some(header) = header.map_err(|wrong| AskError::Invalid(vec![wrong]))? else {
+        return Ok(None);
     };
-    Some(timeout - HEADSTART_MAX.min(timeout / 10))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_the_clients_deadline() {
-        for (header, expected_ms) in [
-            ("20S", Some(19_900)),
-            ("100m", Some(90)),
-            ("1H", Some(3_599_900)),
-            ("2M", Some(119_900)),
-            ("10000000u", Some(9_900)),
-            ("5", None),
-            ("S", None),
-            ("", None),
-            ("123456789S", None),
-            ("-1S", None),
-            ("1x", None),
-        ] {
-            let expected = expected_ms.map(Duration::from_millis);
-            let timeout = client_timeout(&header.parse().unwrap());
-            assert_eq!(timeout, expected, "{header:?}");
-        }
-    }
+    let Some(timeout) = GrpcTimeout::read(header) else {
+        let problem = "must be at most eight digits and a unit: H, M, S, m, u or n";
+        return Err(AskError::wrong(GrpcTimeout::KEY, problem));
+    };
+    Ok(Some(timeout.for_question()))
 }

@@ -7,8 +7,9 @@
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path};
 use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::StreamExt;
 use spechop_proto::json::{self, InJson};
@@ -82,6 +83,12 @@ impl Http {
     fn events(&self, id: &str, head: &Parts) -> Result<Response, HttpError> {
         let caller = caller_of(head)?;
         let after = after(head)?;
+        let answer = self.admission.known(id, &caller)?.log.answer();
+        if answer.is_some_and(|answer| answer.sequence == after) {
+            // A browser's `EventSource` comes back whenever its stream has ended, unless it hears that.
+            let none = (StatusCode::NO_CONTENT, [(CACHE_CONTROL, "no-store")]);
+            return Ok(named(none.into_response(), Some(id)));
+        }
         Ok(streamed(Events::resume(
             &self.admission,
             id,

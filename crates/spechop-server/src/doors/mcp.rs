@@ -9,9 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use base64::Engine;
@@ -83,7 +83,8 @@ struct Entrance {
 
 impl Entrance {
     async fn answer(&self, request: Request) -> Response {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        name_types(&mut head.headers);
         // The transport has received the whole of it.
         let Ok(body) = to_bytes(body, usize::MAX).await else {
             return StatusCode::BAD_REQUEST.into_response();
@@ -106,8 +107,13 @@ impl Entrance {
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && let Some(error) = unread(&body)
         {
+            // As other errors of a request are, one with its number is an answer.
+            let status = match error["id"].is_null() {
+                true => StatusCode::BAD_REQUEST,
+                false => StatusCode::OK,
+            };
             let kind = [(CONTENT_TYPE, "application/json")];
-            return (StatusCode::BAD_REQUEST, kind, error.to_string()).into_response();
+            return (status, kind, error.to_string()).into_response();
         }
         if said == Some(Said::Hello) && response.status().is_success() {
             // Nobody may guess it: whoever knows it can take the client's calls back.
@@ -123,6 +129,15 @@ impl Entrance {
             }),
             None => response,
         }
+    }
+}
+
+/// The service knows no wildcards: whoever takes everything takes the two types of its answers.
+fn name_types(headers: &mut HeaderMap) {
+    let takes_all = |value: &HeaderValue| value.as_bytes().windows(3).any(|part| part == b"*/*");
+    if headers.get_all(ACCEPT).iter().any(takes_all) {
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(ACCEPT, both);
     }
 }
 

@@ -25,6 +25,9 @@ const PATHS: &str = include_str!("openapi.json");
 /// The messages that the paths name; others come along.
 const ROOTS: [&str; 4] = ["AskRequest", "AskResponse", "AskEvent", "Passage"];
 
+/// What a client may call its question: `proto/` says so in words. The empty name is none.
+const QUESTION_ID: &str = "^[A-Za-z0-9._-]{0,64}$";
+
 /// Builds the door. Only paths that this server has are described.
 pub(super) fn add_to(house: &mut House) {
     house.doors.add(Door::get(PATH).for_anybody());
@@ -60,6 +63,9 @@ fn describe(served: &BTreeSet<String>) -> Result<Value, JsonError> {
         let kind = wire_json::descriptors()?.get_message_by_name(&format!("spechop.v1.{root}"));
         let kind = kind.ok_or_else(|| JsonError::Ours(format!("it lacks {root}")))?;
         add(&kind, &mut schemas);
+    }
+    if let Some(request) = schemas.get_mut("AskRequest") {
+        request["properties"]["question_id"]["pattern"] = json!(QUESTION_ID);
     }
     if let Some(all) = document["components"]["schemas"].as_object_mut() {
         all.append(&mut schemas);
@@ -157,6 +163,32 @@ mod tests {
         assert_eq!(request["options"]["$ref"], "#/components/schemas/Options");
         let options = &document["components"]["schemas"]["Options"]["properties"];
         assert_eq!(options["k"]["type"], "integer");
+    }
+
+    #[test]
+    fn what_a_name_may_be_is_said() {
+        let document = describe(&BTreeSet::new()).unwrap();
+        let parts = &document["components"];
+        let request = &parts["schemas"]["AskRequest"]["properties"];
+        assert_eq!(request["question_id"]["pattern"], QUESTION_ID);
+        // Whoever names a question or a tenant must say something.
+        let named = QUESTION_ID.replace("{0,", "{1,");
+        for name in ["Tenant", "Question"] {
+            let schema = &parts["parameters"][name]["schema"];
+            assert_eq!(schema["pattern"], named, "{name}");
+        }
+    }
+
+    #[test]
+    fn requests_of_chats_say_what_is_taken() {
+        let paths: Value = serde_json::from_str(PATHS).unwrap();
+        let body = &paths["paths"]["/v1/chat/completions"]["post"]["requestBody"];
+        let fields = &body["content"]["application/json"]["schema"]["properties"];
+        assert_eq!(fields["messages"]["minItems"], 1);
+        let efforts = fields["reasoning_effort"]["enum"].as_array().unwrap();
+        assert!(efforts.contains(&json!("max")), "{efforts:?}");
+        let missing = &paths["paths"]["/p/{id}"]["get"]["responses"]["404"]["content"];
+        assert!(missing["text/html"].is_object() && missing["application/json"].is_object());
     }
 
     #[test]

@@ -27,6 +27,7 @@ use spechop_types::Passage;
 use super::json_response;
 use crate::caller::caller;
 use crate::finder::{FindError, Finder};
+use crate::json_object;
 use crate::status::{AskError, HttpError};
 
 /// Where it is.
@@ -72,10 +73,10 @@ async fn respond(finder: &Finder, head: &Parts, body: &[u8]) -> Response {
 
 impl Request {
     fn read(body: &[u8]) -> Result<Self, AskError> {
-        serde_json::from_slice(body).map_err(|error| {
-            let form = "must be JSON such as {\"queries\": [\"…\"], \"topk\": 5}";
-            AskError::unreadable("body", form, &error)
-        })
+        json_object::read(
+            body,
+            r#"must be JSON such as {"queries": ["…"], "topk": 5}"#,
+        )
     }
 }
 

@@ -20,12 +20,12 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use spechop_types::Tenant;
 
 use super::json_text;
 use crate::caller::caller;
+use crate::json_object;
 use crate::server_state::ServerState;
 use crate::status::{AskError, HttpError};
 use crate::tool_cache::{NotKept, ToolCache, ToolCall};
@@ -109,9 +109,8 @@ impl ToolDoor {
     }
 
     fn keep(&self, tenant: &Tenant, body: &[u8]) -> Result<String, AskError> {
-        let form =
-            r#"{"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}"#;
-        let put: Put = read(body, form)?;
+        const FORM: &str = r#"must be JSON such as {"tool": "retrieve", "arguments": {"query": "…"}, "output": […], "ttl_s": 60}"#;
+        let put: Put = json_object::read(body, FORM)?;
         let ttl_s = put.ttl_s.unwrap_or(TTL_S);
         if !(ttl_s > 0.0 && ttl_s <= TTL_S_MAX) {
             let problem = format!("must be above 0 and at most {TTL_S_MAX}, not {ttl_s}");
@@ -125,20 +124,15 @@ impl ToolDoor {
     }
 
     fn find(&self, tenant: &Tenant, body: &[u8]) -> Result<String, AskError> {
-        let form = r#"{"tool": "retrieve", "arguments": {"query": "…"}}"#;
-        let Query { tool, arguments } = read(body, form)?;
+        const FORM: &str =
+            r#"must be JSON such as {"tool": "retrieve", "arguments": {"query": "…"}}"#;
+        let Query { tool, arguments } = json_object::read(body, FORM)?;
         let call = tool_call(tool, arguments)?;
         Ok(match self.cache.output(tenant, &call) {
             Some(output) => format!(r#"{{"cached":true,"output":{output}}}"#),
             None => r#"{"cached":false}"#.to_owned(),
         })
     }
-}
-
-fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, AskError> {
-    serde_json::from_slice(body).map_err(|error| {
-        AskError::unreadable("body", &format!("must be JSON such as {form}"), &error)
-    })
 }
 
 /// Which part of a call it is about.

@@ -319,7 +319,7 @@ class Page extends HTMLElement {
     const [first] = this.#runs;
     const { phase, error } = first?.last ?? {};
     at.what_if.disabled = phase !== 'answered';
-    // What was cancelled is forgotten; what the page itself gives up has no code.
+    // What was cancelled may be forgotten; what the page itself gives up has no code.
     at.share.disabled = !(first?.id && (phase === 'answered' || (error?.code && error.code !== 'CANCELLED')));
     at.events.disabled = at.trace.disabled = !first?.events.length;
   }

@@ -97,7 +97,9 @@ impl From<TransportError> for HttpError {
             TransportError::TooLong { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE),
             TransportError::TooMuchAtOnce => Some(StatusCode::TOO_MANY_REQUESTS),
             TransportError::Broken(_) => Some(StatusCode::BAD_REQUEST),
-            TransportError::Access(_) => None,
+            TransportError::NotOneHost | TransportError::OutOfTime | TransportError::Access(_) => {
+                None
+            }
         };
         Self {
             error: error.into(),

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN, TRANSFER_ENCODING,
-};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use spechop_types::with_causes;
+use tokio::time::timeout;
 
 use super::accept::Lines;
 use super::access::{self, Access};
@@ -21,6 +20,7 @@ use super::body::{Answer, Talk, drain, hold, may_fit, receive};
 use super::doors::{Door, Doors};
 use super::hosts::Hosts;
 use super::line::LineHandle;
+use super::timeout::GrpcTimeout;
 use crate::status::{ErrorForm, TransportError, is_grpc};
 
 /// Calls in which both sides talk. All others send one message.
@@ -46,49 +46,66 @@ pub(super) async fn attend(
     request: Request,
     next: Next,
 ) -> Response {
-    let (mut parts, mut body) = request.into_parts();
-    let speaks_grpc = parts.version >= Version::HTTP_2 && is_grpc(&parts.headers);
-    let form = match speaks_grpc {
+    let form = match speaks_grpc(request.version(), request.headers()) {
         true => ErrorForm::Grpc,
-        false => guard.doors.error_form(parts.uri.path()),
+        false => guard.doors.error_form(request.uri().path()),
     };
-    let line = parts.extensions.get::<LineHandle>().cloned();
-    let attended = line.as_ref().map(LineHandle::attend);
-    let taken_in = guard.take_in(line.as_ref(), &mut parts, &mut body).await;
-    if let Err(error) = taken_in {
-        guard.lines.counts().refused(error.reason());
-        tracing::debug!(reason = with_causes(&error), "request refused");
-        // A client of gRPC reads answers while it sends. A client that waits for our word sends nothing
-        // before it, and a late one has had its time.
-        let is_heard = speaks_grpc
-            || parts.headers.contains_key(EXPECT)
-            || matches!(error, TransportError::Late { .. });
-        if let Some(line) = line
-            && !is_heard
-        {
-            drain(&line, body, guard.lines.limits()).await;
+    let Some(time) = GrpcTimeout::of(request.headers()) else {
+        return guard.see_to(request, next, form).await;
+    };
+    let is_head = request.method() == Method::HEAD;
+    match timeout(time.for_request(), guard.see_to(request, next, form)).await {
+        Ok(response) => response,
+        Err(_) => guard.refuse(TransportError::OutOfTime, form, is_head),
+    }
+}
+
+impl Guard {
+    /// Lets a request in and has it answered, or refuses it.
+    async fn see_to(&self, request: Request, next: Next, form: ErrorForm) -> Response {
+        let (mut parts, mut body) = request.into_parts();
+        let line = parts.extensions.get::<LineHandle>().cloned();
+        let attended = line.as_ref().map(LineHandle::attend);
+        let taken_in = self.take_in(line.as_ref(), &mut parts, &mut body).await;
+        if let Err(error) = taken_in {
+            // A client of gRPC reads answers while it sends. A client that waits for our word sends nothing
+            // before it, and a late one has had its time.
+            let is_heard = speaks_grpc(parts.version, &parts.headers)
+                || parts.headers.contains_key(EXPECT)
+                || matches!(error, TransportError::Late { .. });
+            let response = self.refuse(error, form, parts.method == Method::HEAD);
+            if let Some(line) = line
+                && !is_heard
+            {
+                drain(&line, body, self.lines.limits()).await;
+            }
+            return response;
         }
+        // Whatever comes over a listener of ours has it.
+        let (Some(line), Some(attended)) = (line, attended) else {
+            return next.run(Request::from_parts(parts, body)).await;
+        };
+        let path = parts.uri.path();
+        let is_work = path != WATCH && !path.starts_with(TALKS);
+        let working = is_work.then(|| line.begin());
+        let response = next.run(Request::from_parts(parts, body)).await;
+        response.map(|body| Body::new(Answer::new(body, line, attended, working)))
+    }
+
+    /// Says no.
+    fn refuse(&self, error: TransportError, form: ErrorForm, is_head: bool) -> Response {
+        self.lines.counts().refused(error.reason());
+        tracing::debug!(reason = with_causes(&error), "request refused");
         let mut response = error.respond(form);
         // axum sees to it for the doors, and not for the paths of gRPC.
-        if parts.method == Method::HEAD {
+        if is_head {
             let bytes = response.body().size_hint().lower();
             response.headers_mut().insert(CONTENT_LENGTH, bytes.into());
             *response.body_mut() = Body::empty();
         }
-        return response;
+        response
     }
-    // Whatever comes over a listener of ours has it.
-    let (Some(line), Some(attended)) = (line, attended) else {
-        return next.run(Request::from_parts(parts, body)).await;
-    };
-    let path = parts.uri.path();
-    let is_work = path != WATCH && !path.starts_with(TALKS);
-    let working = is_work.then(|| line.begin());
-    let response = next.run(Request::from_parts(parts, body)).await;
-    response.map(|body| Body::new(Answer::new(body, line, attended, working)))
-}
 
-impl Guard {
     /// Lets a request in. Then its body is whole, or that of a call in which both sides talk.
     async fn take_in(
         &self,
@@ -97,7 +114,7 @@ impl Guard {
         body: &mut Body,
     ) -> Result<(), TransportError> {
         let limits = self.lines.limits();
-        let door = self.check(parts)?;
+        let door = self.check(parts, body)?;
         let bytes_max = door.and_then(|door| door.bytes_max);
         let bytes_max = bytes_max.unwrap_or(limits.message_bytes_max);
         let path = parts.uri.path();
@@ -130,12 +147,15 @@ impl Guard {
     }
 
     /// By its head alone. Returns the door that it wants, if it is not gRPC.
-    fn check(&self, parts: &Parts) -> Result<Option<&Door>, TransportError> {
+    fn check(&self, parts: &Parts, body: &Body) -> Result<Option<&Door>, TransportError> {
         let named = parts.uri.authority().map(|name| name.as_str());
-        let host = parts
-            .headers
-            .get(HOST)
-            .map(|host| host.to_str().unwrap_or_default());
+        let mut hosts = parts.headers.get_all(HOST).into_iter();
+        let host = hosts.next();
+        // A proxy may go by another one of several than this server.
+        if hosts.next().is_some() || (parts.version == Version::HTTP_11 && host.is_none()) {
+            return Err(TransportError::NotOneHost);
+        }
+        let host = host.map(|host| host.to_str().unwrap_or_default());
         for name in named.into_iter().chain(host) {
             if !self.hosts.accept(name) {
                 let host = short(name);
@@ -161,13 +181,11 @@ impl Guard {
             return self.check_grpc(parts).map(|()| None);
         };
         let reads = [Method::GET, Method::HEAD].contains(&parts.method);
-        // Without a body there is nothing that could be taken for something else.
+        // Without a body there is nothing that could be taken for something else. Over HTTP/2 one may come without a
+        // length, and the end of an empty one behind its head.
+        let length = parts.headers.get(CONTENT_LENGTH);
         let is_empty = !parts.headers.contains_key(CONTENT_TYPE)
-            && !parts.headers.contains_key(TRANSFER_ENCODING)
-            && parts
-                .headers
-                .get(CONTENT_LENGTH)
-                .is_none_or(|length| length == "0");
+            && (body.is_end_stream() || length.is_some_and(|length| length == "0"));
         if reads || is_empty {
             return Ok(Some(door));
         }
@@ -213,6 +231,11 @@ impl Guard {
         }
         Ok(())
     }
+}
+
+/// Whether a request is a call of gRPC that can be answered as one.
+fn speaks_grpc(version: Version, headers: &HeaderMap) -> bool {
+    version >= Version::HTTP_2 && is_grpc(headers)
 }
 
 /// Whether a path has the form of gRPC's: `/package.Service/Method`. A dot alone does not make it so: browsers

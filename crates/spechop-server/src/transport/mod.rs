@@ -11,6 +11,7 @@
 //! * `tls.rs` knows the certificate, and reads it again when it has changed;
 //! * `guard.rs` looks at every request: is it meant for this server, does it come from a web page, does
 //!   it come too fast, does it arrive in time;
+//! * `timeout.rs` knows how long the client of a call waits;
 //! * `access.rs` asks for a key, and `rates.rs` counts what its tenant asks;
 //! * `body.rs` counts the bytes on their way in, throws away what was refused, and sees whether an answer
 //!   is read;
@@ -34,6 +35,7 @@ mod line;
 mod rates;
 mod roster;
 mod socket;
+mod timeout;
 mod tls;
 
 use std::io;
@@ -58,6 +60,7 @@ pub(crate) use body::TALK_BYTES_MAX;
 pub(crate) use counts::{Counts, Source};
 pub(crate) use doors::{Door, Doors};
 pub use files::raise_open_files;
+pub(crate) use timeout::GrpcTimeout;
 
 use access::Access;
 pub(crate) use access::KnownIssuer;

@@ -25,7 +25,7 @@ use tonic::{Code, Request, Response, Status};
 use super::ahead::AheadArgs;
 use super::clean::clean;
 use super::from_one;
-use super::reach::{Reached, ServerArgs, certificate_trouble};
+use super::reach::{Reached, SHOW_ONE, ServerArgs, certificate_trouble};
 use super::verify::verifiers;
 use crate::output::{has_colours, stdout};
 use watch::{Screen, Watch};
@@ -121,7 +121,8 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
             None => answered(client.ask(request).await),
         }
     });
-    let answer = in_time(args.deadline, asked).await?;
+    let answer = in_time(args.deadline, asked).await;
+    let answer = answer.map_err(|error| advised(error, &args.server))?;
     let text = if args.json {
         json::write(&answer)?
     } else {
@@ -202,6 +203,22 @@ pub(super) fn answered<T>(response: Result<Response<T>, Status>) -> anyhow::Resu
         .map_err(|status| refused(&status))
 }
 
+/// The connection broke, and the server has not said why.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to the server broke ({said}): {advice}")]
+struct Broken {
+    said: String,
+    advice: &'static str,
+}
+
+/// An error with what else may help against it.
+fn advised(error: anyhow::Error, server: &ServerArgs) -> anyhow::Error {
+    match error.is::<Broken>() && server.shows_none() {
+        true => anyhow!("{error}; {SHOW_ONE}"),
+        false => error,
+    }
+}
+
 /// What the server says; if the connection broke, why it did.
 fn refused(status: &Status) -> anyhow::Error {
     // The server says what it says itself in its own words: only the transport's errors have a cause.
@@ -218,7 +235,7 @@ fn refused(status: &Status) -> anyhow::Error {
         // Codes that the client makes of what HTTP/2 says, mostly of something else than HTTP/2.
         _ => "does a SpecHop server listen there, and does it speak TLS (`https://…`)?",
     };
-    anyhow!("the connection to the server broke ({said}): {advice}")
+    Broken { said, advice }.into()
 }
 
 fn width(text: &str) -> Result<K, String> {
@@ -336,6 +353,29 @@ mod tests {
         let theirs = "the model is unavailable: received fatal alert: CertificateRequired";
         let said = refused(&Status::unavailable(theirs)).to_string();
         assert_eq!(said, format!("UNAVAILABLE: {theirs}"));
+    }
+
+    #[test]
+    fn a_client_without_a_certificate_hears_of_it_if_a_connection_by_tls_breaks() {
+        let mut broken = Status::unknown("transport error");
+        broken.set_source(std::sync::Arc::new(std::io::Error::other("broken pipe")));
+        let busy = Status::unavailable("as many wait as may");
+        let said = |status: &Status, flags: &[&str]| {
+            let flags = ["ask", "--addr", "h:1"].iter().chain(flags).copied();
+            advised(refused(status), &Flags::parse_from(flags).server).to_string()
+        };
+        let none: [&str; 0] = [];
+        let tls = ["--tls-ca", "ca.pem"];
+        let own = ["--tls-cert", "own.pem", "--tls-key", "own.key"];
+        for (status, flags, is_told) in [
+            (&broken, &tls[..], true),
+            (&broken, &none[..], false),
+            (&broken, &own[..], false),
+            (&busy, &tls[..], false),
+        ] {
+            let said = said(status, flags);
+            assert_eq!(said.contains("--tls-cert"), is_told, "{flags:?}: {said}");
+        }
     }
 
     /// Answers at length.

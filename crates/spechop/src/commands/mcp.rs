@@ -7,7 +7,7 @@ use spechop_config::Env;
 use spechop_mcp::bridge::{BridgeError, Tls, Trouble, bridge};
 use spechop_web::HttpEndpoint;
 
-use super::reach::{self, ServerArgs, key_may_go};
+use super::reach::{self, SHOW_ONE, ServerArgs, key_may_go};
 use crate::output::told;
 
 /// The arguments of `spechop mcp`.
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, env: &Env) -> anyhow::Result<()> {
     let tenant = args.tenant.as_deref();
     match bridge(&endpoint, &tls, tenant, input, output).await {
         Err(error @ BridgeError::Lost { trouble, .. }) => {
-            let advice = advice(trouble, &endpoint.base_url);
+            let advice = advice(trouble, &endpoint.base_url, args.server.shows_none());
             Err(error).context(advice)
         }
         // The client reads standard output.
@@ -81,8 +81,8 @@ fn tls(server: &ServerArgs) -> anyhow::Result<Tls> {
     })
 }
 
-/// What somebody can do about a connection that ended.
-fn advice(trouble: Trouble, url: &str) -> String {
+/// What somebody can do about a connection that ended; `shows_none` says whether a certificate may be missing.
+fn advice(trouble: Trouble, url: &str, shows_none: bool) -> String {
     match trouble {
         Trouble::NoServer if url.starts_with("https:") => format!(
             "no MCP server answers at {url}, or none with a certificate that is trusted: start one with \
@@ -94,7 +94,10 @@ fn advice(trouble: Trouble, url: &str) -> String {
         Trouble::Key => format!(
             "the server at {url} wants a key, or another one: name the variable that holds it with --key-env"
         ),
-        Trouble::Other => format!("the bridge to {url} broke; its client may start it again"),
+        Trouble::Broken if shows_none => format!("the bridge to {url} broke; {SHOW_ONE}"),
+        Trouble::Broken | Trouble::Other => {
+            format!("the bridge to {url} broke; its client may start it again")
+        }
     }
 }
 
@@ -120,8 +123,16 @@ mod tests {
 
     #[test]
     fn advice_knows_of_tls() {
-        let nobody = |url| advice(Trouble::NoServer, url);
+        let nobody = |url| advice(Trouble::NoServer, url, true);
         assert!(nobody("https://h/mcp").contains("--tls-ca"));
         assert!(!nobody("http://h/mcp").contains("--tls-ca"));
+        for (trouble, shows_none, is_told) in [
+            (Trouble::Broken, true, true),
+            (Trouble::Broken, false, false),
+            (Trouble::Other, true, false),
+        ] {
+            let said = advice(trouble, "https://h/mcp", shows_none);
+            assert_eq!(said.contains("--tls-cert"), is_told, "{trouble:?}: {said}");
+        }
     }
 }

@@ -53,6 +53,10 @@ pub(crate) struct ServerArgs {
     key_env: Option<String>,
 }
 
+/// Said of a connection that broke although it may only be that we [showed no certificate](ServerArgs::shows_none).
+pub(super) const SHOW_ONE: &str = "if the server wants a client certificate, name yours and its key \
+                                   with --tls-cert and --tls-key";
+
 /// The heading of these flags in every help text.
 const HEADING: &str = "Access";
 
@@ -143,6 +147,12 @@ impl ServerArgs {
                 bail!("`{scheme}` is not spoken: give the server as HOST:PORT or https://HOST:PORT")
             }
         })
+    }
+
+    /// Whether a server may hang up because it was shown no certificate. In TLS 1.3 it does so after the handshake,
+    /// and often before its words are read.
+    pub(super) fn shows_none(&self) -> bool {
+        self.tls_cert.is_none() && self.url().is_ok_and(|(_, is_tls)| is_tls)
     }
 
     /// Where to connect, and whether by TLS.

@@ -12,6 +12,7 @@ use spechop_proto::options::Width;
 use tonic_types::FieldViolation;
 
 use super::known_in;
+use crate::json_object::{self, Object};
 use crate::status::AskError;
 
 /// The default, the standard agent without speculation, and the one whose k the server chooses.
@@ -63,10 +64,10 @@ pub(super) struct Show {
 #[derive(Deserialize)]
 struct Body {
     model: Option<String>,
-    messages: Vec<Message>,
+    messages: Vec<Object<Message>>,
     #[serde(default)]
     stream: Option<bool>,
-    stream_options: Option<StreamOptions>,
+    stream_options: Option<Object<StreamOptions>>,
     n: Option<u64>,
     tool_choice: Option<Value>,
     function_call: Option<Value>,
@@ -93,7 +94,7 @@ struct Message {
 #[serde(untagged)]
 enum Content {
     Text(String),
-    Parts(Vec<Part>),
+    Parts(Vec<Object<Part>>),
 }
 
 #[derive(Deserialize)]
@@ -114,9 +115,7 @@ impl Asked {
         headers: &HeaderMap,
         k_max: NonZeroUsize,
     ) -> Result<Self, AskError> {
-        let mut body: Body = serde_json::from_slice(body).map_err(|error| {
-            AskError::unreadable("body", "is no chat completion request", &error)
-        })?;
+        let mut body: Body = json_object::read(body, "is no chat completion request")?;
         body.decline()?;
         let model = known_in(&MODELS, body.model.as_deref().unwrap_or(MODELS[0]))?;
         let show = Show {
@@ -132,25 +131,25 @@ impl Asked {
                 _ => effort(body.reasoning_effort.as_deref(), k_max)?.map(Width::K),
             };
         }
-        let asks = |message: &Message| message.role == "user";
+        let asks = |Object(message): &Object<Message>| message.role == "user";
         let Some(at) = body.messages.iter().rposition(asks) else {
             return Err(AskError::wrong(
                 "messages",
                 "there is no message of the user",
             ));
         };
-        request.question = body.messages[at].text()?;
+        request.question = body.messages[at].0.text()?;
         Ok(Self {
             request,
             model: model.to_owned(),
             stream: body.stream.unwrap_or(false),
             include_usage: body
                 .stream_options
-                .and_then(|options| options.include_usage)
+                .and_then(|Object(options)| options.include_usage)
                 .unwrap_or(false),
             turns: body.messages[..at]
                 .iter()
-                .filter_map(Message::turn)
+                .filter_map(|Object(message)| message.turn())
                 .collect(),
             show,
         })
@@ -184,12 +183,11 @@ impl Body {
             ));
         }
         let format = self.response_format.as_ref();
-        let format = format.and_then(|format| format.get("type")?.as_str());
         let mut modalities = self.modalities.iter().flatten();
         for (field, is_other) in [
             (
                 "response_format",
-                format.is_some_and(|format| format != "text"),
+                format.is_some_and(|format| format["type"] != "text"),
             ),
             ("modalities", modalities.any(|kind| kind != "text")),
             ("audio", self.audio.is_some()),
@@ -214,7 +212,7 @@ impl Message {
         let text = match self.content.as_ref()? {
             Content::Text(text) => text.clone(),
             Content::Parts(parts) => {
-                let texts = parts.iter().filter_map(|part| part.text.as_deref());
+                let texts = parts.iter().filter_map(|part| part.0.text.as_deref());
                 texts.collect::<Vec<_>>().join("\n")
             }
         };
@@ -238,7 +236,7 @@ impl Message {
         };
         let text = parts
             .iter()
-            .map(|part| match (part.kind.as_str(), &part.text) {
+            .map(|Object(part)| match (part.kind.as_str(), &part.text) {
                 ("text", Some(text)) => Ok(text.as_str()),
                 ("text", None) => Err(AskError::wrong(
                     "messages",
@@ -309,10 +307,11 @@ fn effort(effort: Option<&str>, k_max: NonZeroUsize) -> Result<Option<u32>, AskE
         Some("none" | "minimal") => 1,
         Some("low") => 2,
         Some("high") => 6,
-        Some("xhigh") => 8,
+        Some("xhigh" | "max") => 8,
         Some(other) => {
             let short: String = other.chars().take(32).collect();
-            let problem = format!("must be none, minimal, low, medium, high or xhigh, not {short}");
+            let problem =
+                format!("must be none, minimal, low, medium, high, xhigh or max, not {short}");
             return Err(AskError::wrong("reasoning_effort", problem));
         }
     };
@@ -348,6 +347,7 @@ mod tests {
             (json!({ "reasoning_effort": "minimal" }), k(1)),
             (json!({ "reasoning_effort": "low" }), k(2)),
             (json!({ "reasoning_effort": "xhigh" }), k(7)),
+            (json!({ "reasoning_effort": "max" }), k(7)),
             (
                 json!({ "model": "spechop-k1", "reasoning_effort": "high" }),
                 k(1),
@@ -432,6 +432,7 @@ mod tests {
                 json!({ "response_format": { "type": "json_object" } }),
                 "response_format",
             ),
+            (json!({ "response_format": "json" }), "response_format"),
             (json!({ "modalities": ["text", "audio"] }), "modalities"),
             (json!({ "audio": { "voice": "alloy" } }), "audio"),
             (
@@ -455,6 +456,7 @@ mod tests {
             (json!({ "spechop": 3 }), "spechop"),
             (json!({ "spechop": { "events": 1 } }), "spechop.events"),
             (json!({ "messages": "x" }), "body"),
+            (json!({ "messages": [["user", "q"]] }), "body"),
         ] {
             let error = read(&fields).unwrap_err();
             let AskError::Invalid(wrong) = &error else {
@@ -467,7 +469,9 @@ mod tests {
             json!({ "n": 1, "tools": [], "temperature": 0.5, "max_tokens": 5, "user": "u" });
         assert!(read(&usual).is_ok());
         for modalities in [json!(null), json!(["text"])] {
-            let text = json!({ "modalities": modalities, "audio": null });
+            let format = json!({ "type": "text" });
+            let text =
+                json!({ "modalities": modalities, "audio": null, "response_format": format });
             assert!(read(&text).is_ok(), "{text}");
         }
         // Tools that are offered are not called.

@@ -13,6 +13,7 @@ use spechop_ports::{Encoded, TextKind};
 use super::{json_body, known_in, refused};
 use crate::caller::caller;
 use crate::embedder::Embedder;
+use crate::json_object::{self, Object};
 use crate::server_state::ServerState;
 use crate::status::{AskError, HttpError};
 
@@ -104,10 +105,7 @@ fn answer(model: &str, form: Form, encoded: &Encoded) -> Value {
 impl Wanted {
     /// `width` is how many components the vectors have.
     fn read(body: &[u8], width: usize) -> Result<Self, AskError> {
-        let body: Body = serde_json::from_slice(body).map_err(|error| {
-            let form = "is no request for embeddings";
-            AskError::unreadable("body", form, &error)
-        })?;
+        let body: Body = json_object::read(body, "is no request for embeddings")?;
         let name = body.model.as_deref().unwrap_or(EMBEDDERS[0]);
         let model = known_in(&EMBEDDERS, name)?;
         let by_name = match model {
@@ -142,7 +140,7 @@ fn kind(object: Option<Value>) -> Result<Option<TextKind>, AskError> {
     /// Its only field.
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Object {
+    struct Purpose {
         #[serde(rename = "as")]
         kind: Option<Kind>,
     }
@@ -152,7 +150,7 @@ fn kind(object: Option<Value>) -> Result<Option<TextKind>, AskError> {
         Query,
         Passage,
     }
-    let object: Option<Object> =
+    let purpose: Option<Object<Purpose>> =
         object
             .map(serde_json::from_value)
             .transpose()
@@ -160,7 +158,7 @@ fn kind(object: Option<Value>) -> Result<Option<TextKind>, AskError> {
                 let form = r#"must be {"as": "query"} or {"as": "passage"}"#;
                 AskError::unreadable("spechop", form, &error)
             })?;
-    let kind = object.and_then(|object| object.kind);
+    let kind = purpose.and_then(|Object(purpose)| purpose.kind);
     Ok(kind.map(|kind| match kind {
         Kind::Query => TextKind::Query,
         Kind::Passage => TextKind::Passage,
@@ -233,6 +231,13 @@ mod tests {
         let wanted = read(&json!({ "input": ["a", "b"], "encoding_format": "base64" })).unwrap();
         assert_eq!((wanted.texts.len(), wanted.form), (2, Form::Base64));
         assert!(read(&json!({ "input": "x", "dimensions": 3 })).is_ok());
+        for list in [
+            json!(["spechop-query", "text", null, null, null]),
+            json!({ "input": "x", "spechop": ["query"] }),
+        ] {
+            let said = read(&list).unwrap_err().to_string();
+            assert!(said.contains("expected an object in braces"), "{said}");
+        }
     }
 
     #[test]

@@ -175,8 +175,10 @@ fn of_transport(error: &TransportError) -> Option<Trouble> {
         | TransportError::Late { .. }
         | TransportError::TooLong { .. }
         | TransportError::Broken(_) => Some(Body),
-        // Of gRPC, or of a path or a method that is not there.
-        TransportError::OldHttp { .. }
+        // Of gRPC, of a path or a method that is not there, or of a request that is none of HTTP.
+        TransportError::NotOneHost
+        | TransportError::OutOfTime
+        | TransportError::OldHttp { .. }
         | TransportError::NoSuchPath { .. }
         | TransportError::OtherMethod { .. }
         | TransportError::NotGrpc { .. } => None,
