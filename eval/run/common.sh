@@ -123,7 +123,7 @@ hash_of() { sha256sum "$1" | cut -c 1-16; }
 # what `spechop models` has noted of it.
 model_part() { # FOLDER
   local files hash=unknown
-  files=$(cd "$SPECHOP_DATA_DIR/models/$1" && find -L . -type f ! -name '.*' -exec sha256sum {} + | LC_ALL=C sort -k 2) &&
+  files=$(cd "$SPECHOP_DATA_DIR/models/$1" && find -L . -type f ! -path '*/.*' -exec sha256sum {} + | LC_ALL=C sort -k 2) &&
     [ -n "$files" ] && hash=$(hash_of - <<<"$files")
   echo "$1 $hash"
 }

@@ -195,11 +195,11 @@ def calibration_error(said):
 
 
 def kept(said, share=0.8):
-    """The bound at which this share of the right answers stays, and which share of the wrong ones does; None if none is right."""
+    """The bound at which this share of the right answers stays at least, and which share of the wrong ones does; None if none is right."""
     right = sorted((p for p, r in said if r), reverse=True)
     if not right:
         return None
-    least = right[int(share * (len(right) - 1))]
+    least = right[math.ceil(share * len(right)) - 1]
     wrong = [p for p, r in said if not r]
     return least, sum(p >= least for p in wrong) / max(1, len(wrong))
 

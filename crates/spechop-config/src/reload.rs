@@ -61,7 +61,13 @@ impl Effective {
     /// Every mistake in it. Then nothing of it counts.
     pub fn reread(&self, text: &str, env: &Env, before: &Callers) -> Result<Reread, InvalidConfig> {
         let values = super::keys::values_of(&self.path, text)?;
-        let all = self.read(&values, env)?;
+        let (all, mut mistakes) = self.read(&values, env);
+        if !mistakes.is_empty() {
+            // What the server was started with was right then: a file or a core that it names may be gone by now.
+            let (_, of_start) = self.read(&self.values, env);
+            mistakes.retain(|it| table::is_live(&it.key) || !of_start.contains(it));
+        }
+        let all = valid(all, mistakes)?;
         // A file that was cut off, or whose last key was taken away, must not open the server.
         if before.wants_keys() && !all.callers.wants_keys() {
             return Err(InvalidConfig(vec![self.opens()]));
@@ -79,10 +85,8 @@ impl Effective {
         let values = values
             .map(|(path, value)| (path.clone(), value.clone()))
             .collect();
-        let mut keys = self.keys(&values, env);
-        let config = config(&mut keys, env);
-        let mut mistakes = keys.finish();
-        // The other keys were right at the start. What they name was opened then, and may be gone by now.
+        let (config, mut mistakes) = self.read(&values, env);
+        // The other keys are those of the start.
         mistakes.retain(|mistake| table::is_live(&mistake.key));
         let config = valid(config, mistakes)?;
         Ok(self.with(values, config, changed, waiting))
@@ -118,10 +122,11 @@ impl Effective {
         }
     }
 
-    fn read(&self, values: &BTreeMap<String, Value>, env: &Env) -> Result<Config, InvalidConfig> {
+    /// The configuration, and what is wrong with it by now.
+    fn read(&self, values: &BTreeMap<String, Value>, env: &Env) -> (Config, Vec<Mistake>) {
         let mut keys = self.keys(values, env);
         let config = config(&mut keys, env);
-        valid(config, keys.finish())
+        (config, keys.finish())
     }
 
     fn keys<'a>(&self, values: &BTreeMap<String, Value>, env: &'a Env) -> Keys<'a> {

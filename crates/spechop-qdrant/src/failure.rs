@@ -61,7 +61,8 @@ pub(crate) fn sorted(error: &QdrantError, site: &Site<'_>) -> (FailedAttempt, bo
         }
     };
     let what = site.what();
-    let said = unconnected(said).unwrap_or_else(|| reason(said.as_bytes(), site.key));
+    let said = unconnected(said).unwrap_or_else(|| said.to_owned());
+    let said = reason(said.as_bytes(), site.key);
     let refused = |detail: String| PortError::refused(site.what(), detail);
     let (error, again, elsewhere) = match code {
         Code::Unauthenticated | Code::PermissionDenied => {

@@ -106,6 +106,22 @@ async fn a_key_is_revoked_although_the_index_of_the_start_is_gone() {
     assert_eq!(status.code(), Code::Unauthenticated);
 }
 
+/// Nobody has touched the key of the index.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_revoked_although_the_index_that_is_served_is_gone() {
+    let ((stays, one), (goes, two)) = (key("stays", ""), key("goes", ""));
+    let start = home();
+    let index = format!("[index]\ndir = {:?}\n", start.path());
+    let toml = |keys: &str| format!("{keys}{index}");
+    let followed = Followed::start(Script::instant(1), &toml(&(one.clone() + &two))).await;
+    drop(start);
+    followed.takes_up(&toml(&one)).await;
+    let mut client = followed.server.client().await;
+    client.ask(with(&stays, question())).await.unwrap();
+    let status = client.ask(with(&goes, question())).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+}
+
 /// The file itself is right, and another one that it names is not there yet. Nobody rings, and nobody touches
 /// the file again. Until it counts, a key that it takes away is still taken.
 #[tokio::test(flavor = "multi_thread")]

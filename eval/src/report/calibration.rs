@@ -102,8 +102,9 @@ fn wrong_that_stay(said: &[Said]) -> Option<f64> {
         chances
     };
     let (right, wrong) = (of(true), of(false));
-    let last = right.len().checked_sub(1)?;
-    let least = right.get((STAY * last as f64) as usize)?;
+    // So many at least.
+    let kept = (STAY * right.len() as f64).ceil() as usize;
+    let least = right.get(kept.checked_sub(1)?)?;
     let stay = wrong.iter().filter(|chance| *chance >= least).count();
     (!wrong.is_empty()).then(|| stay as f64 / wrong.len() as f64)
 }
@@ -129,6 +130,9 @@ mod tests {
         let wrong = [0.5, 0.95, 0.2, 0.6].map(|chance| (chance, false));
         let both = [&right[..], &wrong].concat();
         assert_eq!(wrong_that_stay(&both), Some(0.5));
+        // Of two right answers both must stay.
+        let few = [&right[..2], &wrong].concat();
+        assert_eq!(wrong_that_stay(&few), Some(1.0));
         assert_eq!(wrong_that_stay(&right), None);
         assert_eq!(wrong_that_stay(&wrong), None);
     }

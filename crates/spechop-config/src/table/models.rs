@@ -194,8 +194,8 @@ pub(super) static SPECULATOR: &[Key] = keys! {
     hot_every_s: Whole(10, 2_592_000), Example("3600");
     /// The share of the passages that is in a subset chosen by the server.
     hot_fraction: Number(0.0001, 1.0), Is("0.1");
-    /// A file that says how often each title is mentioned, one {"title","mention_indegree"} a line. By default
-    /// the numbers of links that came with the passages fill up.
+    /// A file that says how often each title is mentioned, one {"title","mention_indegree"} a line. It must name
+    /// titles of the index. By default the numbers of links that came with the passages fill up.
     hot_in_degree: File, Example(r#""in_degree.jsonl""#);
     /// Who is asked by "cascade". If no guess is confident, the others are waited for, two seconds at most.
     cascade: List, Is(r#"["memory", "index"]"#);

@@ -134,8 +134,13 @@ impl Entrance {
 
 /// The service knows no wildcards: whoever takes everything takes the two types of its answers.
 fn name_types(headers: &mut HeaderMap) {
-    let takes_all = |value: &HeaderValue| value.as_bytes().windows(3).any(|part| part == b"*/*");
-    if headers.get_all(ACCEPT).iter().any(takes_all) {
+    let takes_all = |wish: &str| {
+        let (kind, weight) = wish.split_once(';').unwrap_or((wish, ""));
+        kind.trim() == "*/*" && weight.trim() != "q=0"
+    };
+    let wishes = headers.get_all(ACCEPT).iter();
+    let mut wishes = wishes.filter_map(|value| value.to_str().ok());
+    if wishes.any(|wishes| wishes.split(',').any(takes_all)) {
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(ACCEPT, both);
     }

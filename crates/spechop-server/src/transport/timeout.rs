@@ -2,7 +2,8 @@
 //!
 //! tonic has a timer of its own around every route. What it answers is a status of gRPC at any path, and its
 //! CANCELLED says that somebody has cancelled the question. So whatever the server does for such a request ends
-//! a little sooner, and the client hears why: a question first, by its own deadline, and the rest after it.
+//! a little sooner, and the client hears why: a question by its own deadline, which is mostly the first, and
+//! all else after it.
 
 use std::time::Duration;
 

@@ -233,7 +233,10 @@ fn refused(status: &Status) -> anyhow::Error {
     let advice = match status.code() {
         Code::Unknown | Code::Unavailable => "ask again",
         // Codes that the client makes of what HTTP/2 says, mostly of something else than HTTP/2.
-        _ => "does a SpecHop server listen there, and does it speak TLS (`https://…`)?",
+        _ => {
+            "ask again; if it stays so: does a SpecHop server listen there, and does it speak TLS \
+              (`https://…`)?"
+        }
     };
     Broken { said, advice }.into()
 }
@@ -305,7 +308,7 @@ mod tests {
             assert!(
                 said.starts_with(
                     "the connection to the server broke (h2 protocol error: http2 error: no preface): \
-                     does a SpecHop server listen there"
+                     ask again; if it stays so: does a SpecHop server listen there"
                 ),
                 "{said}"
             );

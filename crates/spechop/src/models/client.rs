@@ -169,6 +169,10 @@ impl Clients {
     fn output(&self, command: Command) -> io::Result<Output> {
         // Dropped last: whoever stops them waits for that.
         let mut stopping = self.stopping.subscribe();
+        // It would begin before anybody listens.
+        if *stopping.borrow() {
+            return Err(ErrorKind::Interrupted.into());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -291,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_ends_when_it_is_stopped_and_none_begins_any_more() {
         let dir = tempfile::tempdir().unwrap();
-        let script = "echo $$ > new && mv new pid && exec sleep 600";
+        let script = "echo $$ >> begun && echo $$ > new && mv new pid && exec sleep 600";
         let clients = with_npm(dir.path(), script);
         let (pulling, folder) = (clients.clone(), dir.path().to_owned());
         let pull = tokio::task::spawn_blocking(move || {
@@ -310,6 +314,8 @@ mod tests {
             let why = format!("{:#}", fetched.unwrap_err());
             assert!(why.starts_with("cannot run npm: "), "{why}");
         }
+        let begun = std::fs::read_to_string(dir.path().join("begun")).unwrap();
+        assert_eq!(begun, pid);
         // What has ended has no command line any more, also if nobody has asked for its end yet.
         let command = format!("/proc/{}/cmdline", pid.trim());
         while std::fs::read(&command).is_ok_and(|words| !words.is_empty()) {

@@ -175,7 +175,8 @@ fn of_transport(error: &TransportError) -> Option<Trouble> {
         | TransportError::Late { .. }
         | TransportError::TooLong { .. }
         | TransportError::Broken(_) => Some(Body),
-        // Of gRPC, of a path or a method that is not there, or of a request that is none of HTTP.
+        // Of gRPC, of a path or a method that is not there, or of a request that no client of HTTP sends. Such
+        // requests are answered so at every path, and no description of a path names that.
         TransportError::NotOneHost
         | TransportError::OutOfTime
         | TransportError::OldHttp { .. }
