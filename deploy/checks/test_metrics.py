@@ -65,6 +65,11 @@ def rules():
     return yaml.safe_load(lab.ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
 
 
+def asked_for():
+    """Each query of the dashboard and of the rules."""
+    return [one for _, one in queries()] + [rule["expr"] for rule in rules()]
+
+
 @needs("prometheus")
 @needs_spechop()
 class Metrics(unittest.TestCase):
@@ -176,15 +181,25 @@ class Metrics(unittest.TestCase):
         self.assertEqual(broken, [])
 
     def test_every_metric_that_is_asked_for_exists(self):
-        text = get(f"http://{self.address}/metrics")
-        there = set(re.findall(r"^(spechop_\w+)", text, re.M))
-        asked = {
-            name
-            for query in [one for _, one in queries()] + [rule["expr"] for rule in rules()]
-            for name in re.findall(r"\bspechop_\w+", query)
-        }
+        there = set(re.findall(r"^(spechop_\w+)", self.metrics(), re.M))
+        asked = {name for query in asked_for() for name in re.findall(r"\bspechop_\w+", query)}
         self.assertGreater(len(asked), 30)
         self.assertEqual(sorted(asked - there), sorted(OF_OTHERS))
+
+    def test_every_outcome_that_is_asked_for_exists(self):
+        # A selector of a word that the server does not know selects nothing, and its alert never rings.
+        there = set(re.findall(r'\b(outcome|reason|verdict|fate)="(\w+)"', self.metrics()))
+        asked = {
+            (label, word)
+            for query in asked_for()
+            for label, words in re.findall(r'\b(outcome|reason|verdict|fate)(?:=~|!~|=|!=)"([^"]+)"', query)
+            for word in words.split("|")
+        }
+        self.assertLess({("outcome", "busy"), ("outcome", "failed"), ("reason", "displaced")}, asked)
+        self.assertEqual(sorted(asked - there), [])
+
+    def metrics(self):
+        return get(f"http://{self.address}/metrics")
 
     def test_the_estimates_are_plausible(self):
         by_title = {}

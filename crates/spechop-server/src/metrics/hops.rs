@@ -24,6 +24,12 @@ const STAGE_BUCKETS: [f64; 14] = [
     0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
+/// What becomes of guesses.
+const VERDICTS: [&str; 3] = [RIGHT, WRONG, NONE];
+const RIGHT: &str = "right";
+const WRONG: &str = "wrong";
+const NONE: &str = "none";
+
 pub(super) struct HopMetrics {
     stages: Histograms<OfStage>,
     stalled: Counter<f64, AtomicU64>,
@@ -97,11 +103,16 @@ impl HopMetrics {
             seconds.observe(time.as_secs_f64());
         }
         if let Some(verdict) = verdict(hop) {
-            let judged = Judged {
-                speculator: hop.best_by.unwrap_or(speculator.as_str()),
-                verdict,
-            };
-            self.guesses.get_or_create(&judged).inc();
+            let speculator = hop.best_by.unwrap_or(speculator.as_str());
+            // All of them from the first on: a share of right guesses divides by what may never have happened.
+            for each in VERDICTS {
+                let judged = Judged {
+                    speculator,
+                    verdict: each,
+                };
+                let guesses = self.guesses.get_or_create(&judged);
+                guesses.inc_by(u64::from(each == verdict));
+            }
         }
         if let Some(verdict) = hop.verdict {
             let decided = Decided {
@@ -128,8 +139,8 @@ impl HopMetrics {
 /// What became of a hop's best guess; `None` if nobody was asked, or nobody in time.
 fn verdict(hop: &HopReport) -> Option<&'static str> {
     match hop.guess_held {
-        Some(true) => Some("right"),
-        Some(false) => Some("wrong"),
-        None => hop.silent.then_some("none"),
+        Some(true) => Some(RIGHT),
+        Some(false) => Some(WRONG),
+        None => hop.silent.then_some(NONE),
     }
 }
