@@ -90,6 +90,8 @@ pub struct Clock {
     drafts: Vec<(BranchId, f64, Chance)>,
     /// When each branch had last written a step, by its id.
     written: Vec<f64>,
+    /// Calls that were launched in this moment: nothing of them has run.
+    fresh: Vec<What>,
 }
 
 /// Which of a look-up's stages count, by [`Due::launched`]: earlier ones were dropped.
@@ -112,7 +114,7 @@ struct Due {
     what: What,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     Segment(BranchId),
     Target(LookupId),
@@ -120,6 +122,18 @@ enum What {
     Expiry(LookupId),
     /// On the guess that the branch stands on: whether it is accepted.
     Verdict(BranchId, bool),
+}
+
+impl CallCounts {
+    /// A call that was counted at its launch has never begun.
+    fn withdraw(&mut self, what: What) {
+        match what {
+            What::Segment(_) => self.segments -= 1,
+            What::Target(_) => self.targets -= 1,
+            What::Speculation(_) => self.speculations -= 1,
+            What::Expiry(_) | What::Verdict(..) => {}
+        }
+    }
 }
 
 impl Clock {
@@ -155,6 +169,7 @@ impl Clock {
         self.lookups.clear();
         self.drafts.clear();
         self.written.clear();
+        self.fresh.clear();
         let (window, effects) = Window::open(limits);
         let play = Play {
             stages,
@@ -209,9 +224,16 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 break;
             };
             if let Some(event) = self.event(&due) {
+                if due.at > self.now {
+                    self.clock.fresh.clear();
+                }
+                self.clock.fresh.retain(|what| *what != due.what);
                 self.now = due.at;
                 effects = self.apply(event);
             }
+        }
+        for what in std::mem::take(&mut self.clock.fresh) {
+            self.calls.withdraw(what);
         }
         let (first_answer_ms, first_answer_chance) =
             self.first_answer.unwrap_or((self.now, Chance::CERTAIN));
@@ -296,17 +318,29 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 self.stages.answered(&self.window, *branch, answer);
             }
             // The end of a call that was stopped is no news.
-            Effect::DropGuess { .. }
-            | Effect::Promote { .. }
-            | Effect::Abort { .. }
-            | Effect::Drop { .. }
-            | Effect::Fail { .. } => {}
+            Effect::Abort { branch } => self.stop(What::Segment(*branch)),
+            Effect::DropGuess { lookup } => self.stop(What::Speculation(*lookup)),
+            Effect::Drop { lookup } => {
+                self.stop(What::Target(*lookup));
+                self.stop(What::Speculation(*lookup));
+            }
+            Effect::Promote { .. } | Effect::Fail { .. } => {}
         }
         Ok(Effects::new())
     }
 
+    /// A call is stopped, if it runs. One that was launched in the same moment has not begun.
+    fn stop(&mut self, what: What) {
+        let fresh = &mut self.clock.fresh;
+        if let Some(at) = fresh.iter().position(|launched| *launched == what) {
+            fresh.swap_remove(at);
+            self.calls.withdraw(what);
+        }
+    }
+
     fn launch(&mut self, what: What, took: f64) -> u32 {
         self.launched += 1;
+        self.clock.fresh.push(what);
         self.clock.due.push(Due {
             at: self.now + took,
             launched: self.launched,

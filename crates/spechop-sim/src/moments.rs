@@ -222,7 +222,10 @@ impl Watch for Watcher {
                 }
             }
             Effect::Promote { branch } => self.tell_as(now, branch, false, What::Promoted),
-            Effect::Abort { branch } => self.tell_as(now, branch, true, What::RolledBack),
+            // One that never began has told nothing.
+            Effect::Abort { branch } if self.branches.contains_key(&branch) => {
+                self.tell_as(now, branch, true, What::RolledBack);
+            }
             Effect::Salvage { branch, lookup } => {
                 let saved_ms = self.taken_over(now, lookup);
                 self.tell(now, window, branch, What::Salvaged { saved_ms });
@@ -235,7 +238,8 @@ impl Watch for Watcher {
             }
             Effect::DropGuess { lookup } => self.lookup(lookup).guessing = None,
             // What comes of them is told, or nothing does. The answer is the outcome.
-            Effect::Answer { .. }
+            Effect::Abort { .. }
+            | Effect::Answer { .. }
             | Effect::Draft { .. }
             | Effect::Verify { .. }
             | Effect::Orphan { .. }
