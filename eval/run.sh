@@ -12,6 +12,7 @@
 #   eval/run.sh DATA prepare words         what it is worth to answers that words count beside vectors
 #   eval/run.sh DATA prepare answers       what the embedded default answers at k = 1, on every question of the own mix
 #   eval/run.sh DATA prepare answers_theirs        the same over HippoRAG's corpora, on its questions that nothing was trained on
+#   eval/run.sh DATA prepare confidence    what answers say of themselves: every untrained question, and inputs that are none
 #   eval/run.sh DATA prepare saturation    8, 16 and 64 questions of 2WikiMultihopQA at once, at k = 1, 3 and auto, nothing injected
 #   eval/run.sh DATA prepare saturation_drafts     16 at once, with draft tokens and drafted look-ups and without
 #   eval/run.sh DATA prepare effort        answers and seconds of low, normal and high effort, on the same questions

@@ -153,6 +153,29 @@ words() {
   "$SPECHOP" eval report "${runs[@]}" --out "$OUT/words/report"
 }
 
+# What answers say of themselves: every untrained question, and inputs that are none, over the index of 2WikiMultihopQA.
+confidence() {
+  local set off
+  default_parts
+  for set in "${SETS[@]}"; do
+    questions "$set" "" eval/datasets/untrained.json
+    says_of_itself "$set" "$set"
+  done
+  if [ "${SETS[0]}" = 2wiki ]; then
+    off=$(mktemp)
+    eval/datasets/make_off_form.py "$off"
+    QUESTIONS=(--dataset 2wiki --questions "$off" --seed $SEED ${COUNT:+--count "$COUNT"})
+    says_of_itself 2wiki off-form
+  fi
+}
+
+says_of_itself() { # SET NAME
+  echo "== confidence $2" >&2
+  index_of "$1"
+  asked serve "${INDEX[@]}" --set question.confidence_min=0 --set question.form_min=0 --set tuning.state=none -- \
+    "${QUESTIONS[@]}" --k 1 --system "embedded default" "${PARTS[@]}" --out "$OUT/confidence/$2"
+}
+
 # Who plans and who reads: each configuration of eval/ablation, at k = 1. Slow models are asked fewer questions, always the
 # first of the same order. A model that answers with nothing that can be used leaves a row out; the report says so.
 ablation() {

@@ -41,10 +41,31 @@ def lines(path):
         return [json.loads(line) for line in file]
 
 
+AUXILIARIES = set("is are was were do does did has have had can could will would".split())
+LISTS = re.compile(r" (out of|between|which of|who of) .* and |^ of .* and ")
+
+
+def asks_yes_or_no(question):
+    """Whether the answer can only be yes or no: `Question` in spechop-types."""
+    first, second = [*question.lower().split(), "", ""][:2]
+    return first in AUXILIARIES and second not in ("", "you") and " or " not in question
+
+
+def offers_a_choice(question):
+    """Whether it names what to choose from: `Question` in spechop-types."""
+    return " or " in question or LISTS.search(f" {question.lower()}") is not None
+
+
+def is_yes_or_no(answer):
+    return normalised(answer) in ("yes", "no")
+
+
 def chooses(answer, question):
     """Whether the answer is one of what the question offers."""
+    if asks_yes_or_no(question):
+        return is_yes_or_no(answer)
     answer = normalised(answer)
-    return answer in ("yes", "no") or (answer != "" and f" {answer} " in f" {normalised(question)} ")
+    return answer != "" and f" {answer} " in f" {normalised(question)} " and offers_a_choice(question)
 
 
 def names_several(sub_question, titles):
@@ -135,9 +156,14 @@ def answered(bundle):
         several = [names_several(*hop) for hop in zip(asked, titles)]
         right = normalised(answer) in map(normalised, question["answers"])
         sure = [stage.get("sure") for stage in wrote]
-        row = signs(sure, [(stage.get("sure"), stage["output"]["read"] is not None) for stage in read])
+        readings = [(stage.get("sure"), stage["output"]["read"] is not None) for stage in read]
+        row = signs(sure, readings)
         form = [*row, float(names_nothing(text)), float(asks_nothing(text))]
         more = [chooses(answer, text), asks_when(asked[-1]), sum(several) / len(several)]
+        is_cut_short = wrote[-1]["input"]["must_answer"] and len(read) >= question["hop_budget"]
+        if is_cut_short or (asks_yes_or_no(text) and not is_yes_or_no(answer)):
+            # `doubted` in confidence.rs.
+            row = signs([*sure[:-1], 0.0], readings)
         yield [*row, *map(float, more)], form, right
 
 

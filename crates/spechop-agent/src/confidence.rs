@@ -9,7 +9,7 @@
 
 use spechop_types::{Chance, Question, SubQuestion, canonical, canonical_name};
 
-use crate::Report;
+use crate::{Report, Stopped};
 
 /// What an answer is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct Confidence {
     /// instruction is not. `None` as `chance`.
     pub of_form: Option<Chance>,
     /// Whether it was found: a committed hop found something, and the answer stands in the evidence of such a
-    /// hop, or chooses among what the question offers (a name in it, yes, no).
+    /// hop, or chooses among what the question offers (one of its names, yes, no). To a question of yes or no nothing
+    /// else is an answer.
     pub supported: bool,
 }
 
@@ -92,6 +93,12 @@ fn signs(segments: &[Option<Chance>], readings: &[(Option<Chance>, bool)]) -> Op
     ])
 }
 
+/// The signs of a planner that does not stand by its answer, although it is sure of its words.
+fn doubted(signs: Signs) -> Signs {
+    let [first, _, _, least_read, reads, not_found] = signs;
+    [first, LEAST.ln(), LEAST.ln(), least_read, reads, not_found]
+}
+
 impl<const MORE: usize> Weights<MORE> {
     fn chance(self, signs: Signs, more: [f64; MORE]) -> Chance {
         let weighed = |weights: &[f64], seen: &[f64]| -> f64 {
@@ -126,6 +133,10 @@ impl Report {
                     self.names_several(),
                 ];
                 let form = OF_FORM.chance(signs, form.map(f64::from));
+                let signs = match self.is_answer_to(question) {
+                    true => signs,
+                    false => doubted(signs),
+                };
                 (Some(RIGHT.chance(signs, right)), Some(form))
             }
         };
@@ -136,11 +147,25 @@ impl Report {
         }
     }
 
+    /// Whether the planner says that this is the answer, and it can be one. An answer that had to be written because
+    /// there was no room for another look-up is the last thing found; one to a question of yes or no is neither.
+    fn is_answer_to(&self, question: &Question) -> bool {
+        let is_cut_short = matches!(self.stopped, Stopped::HopBudget | Stopped::Budget);
+        !is_cut_short && (!question.asks_yes_or_no() || self.is_yes_or_no())
+    }
+
     /// Whether the answer is one of what the question offers: a name in it, yes, no.
     fn chooses(&self, question: &Question) -> bool {
+        if question.asks_yes_or_no() {
+            return self.is_yes_or_no();
+        }
         let answer = words(&self.answer);
-        matches!(answer.trim(), "yes" | "no")
-            || (!answer.trim().is_empty() && words(question.as_str()).contains(&answer))
+        let offered = !answer.trim().is_empty() && words(question.as_str()).contains(&answer);
+        offered && question.offers_a_choice()
+    }
+
+    fn is_yes_or_no(&self) -> bool {
+        matches!(words(&self.answer).trim(), "yes" | "no")
     }
 
     /// The share of hops whose sub-question names several of their passages.
@@ -163,6 +188,9 @@ impl Report {
             .peekable();
         if found.peek().is_none() {
             return false;
+        }
+        if question.asks_yes_or_no() {
+            return self.is_yes_or_no();
         }
         self.chooses(question)
             || found.any(|seen| {
@@ -303,6 +331,13 @@ mod tests {
             chance(&[0.5], &[(0.0, false)]) > 0.0,
             "nothing is impossible"
         );
+    }
+
+    #[test]
+    fn a_doubted_answer_is_as_one_that_the_planner_is_not_sure_of() {
+        let sure = Some(Chance::CERTAIN);
+        let of = |last| signs(&[sure, last], &[(sure, true)]).expect("signs");
+        assert_eq!(doubted(of(sure)), of(Some(Chance::NONE)));
     }
 
     #[test]

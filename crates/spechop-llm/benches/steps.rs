@@ -23,10 +23,11 @@ use tokio::time::Instant;
 
 const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     (
-        "Who is older, Halcón Suriano Jr. or Pierre De Geyter?",
+        // No rule answers this one: the planner does not know these countries.
+        "Are Halcón Suriano Jr. and Pierre De Geyter from the same country?",
         &[
-            ("When was Halcón Suriano Jr. born?", "19 August 1990"),
-            ("When was Pierre De Geyter born?", "8 October 1848"),
+            ("Which country is Halcón Suriano Jr. from?", "Atlantis"),
+            ("Which country is Pierre De Geyter from?", "Flanders"),
         ],
     ),
     (

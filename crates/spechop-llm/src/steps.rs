@@ -4,7 +4,7 @@
 //! Question: Who is older, Ann Ash or Ben Birk?
 //! When was Ann Ash born? => 19 August 1990
 //! When was Ben Birk born? => 8 October 1848
-//! Compare: 1990 > 1848
+//! Compare: first 1848 Ben Birk
 //! Answer: Ben Birk
 //! ```
 //!
@@ -13,11 +13,15 @@
 //! `eval/train/FORMAT.md` has it byte for byte. The prompt of a step begins with the one before, so
 //! that an engine computes no more than what is new.
 //!
+//! What follows from the hops by itself, as which of two dates is the earlier one, no model is asked.
+//!
 //! Nothing is repaired: such a model knows one form, and cannot do better when asked again. If the
 //! output is not a valid step, the prompt is extended with `Answer:`, so the model can only complete
 //! an answer.
 
 mod closing;
+mod compared;
+mod concluded;
 mod countries;
 
 use std::borrow::Cow;
@@ -154,8 +158,12 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The model's next step; `None` where it has none.
+    /// The next step, which is the model's unless it follows from the hops; `None` where it has none.
     async fn step(&mut self, request: &PlanRequest) -> Result<Option<Step>, PortError> {
+        if let Some(answer) = concluded::answer(request) {
+            self.certainty = Some(Chance::CERTAIN);
+            return Ok(Some(Step::Answer(answer)));
+        }
         let tokens_max = if request.must_answer {
             ANSWER_TOKENS_MAX
         } else {
@@ -168,7 +176,7 @@ impl Page<'_> {
             match Line::of(&generated.text, generated.end) {
                 Line::Note(note) => {
                     let note = closing::judged(note);
-                    drafts.extend(closing::answer_after(&note, request).map(uncounted));
+                    drafts.extend(closing::answer_after(&note).map(uncounted));
                     match &note {
                         Cow::Borrowed(written) => self.text.wrote(written),
                         Cow::Owned(put_right) => self.text.read(put_right),

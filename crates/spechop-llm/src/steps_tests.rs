@@ -217,33 +217,45 @@ fn what_is_asked_for_stands_in_the_text() {
     }
 }
 
+/// What the hops of a comparison can be.
+const BORN: &[(&str, &str)] = &[
+    ("When was Amy Dunne born?", "19 August 1990"),
+    ("When was Ben Birk born?", "8 October 1848"),
+];
+
+#[test]
+fn what_follows_from_the_hops_no_model_is_asked() {
+    for must_answer in [false, true] {
+        let mut request = request(BORN, must_answer);
+        request.question = Question::new("Who is older, Amy Dunne or Ben Birk?").unwrap();
+        assert_eq!(check(&[], &request), ("=Ben Birk".to_owned(), Vec::new()));
+    }
+}
+
 #[test]
 fn what_may_be_written_goes_with_the_prompt() {
-    let born = [
-        ("When was Amy Dunne born?", "19 August 1990"),
-        ("When was Ben Birk born?", "8 October 1848"),
+    let from = [
+        ("Which country is Blue Kite from?", "Atlantis"),
+        ("Which country is Kangaroo from?", "Peru"),
     ];
     let foreseen = "Who is Blue?";
-    let endings = [
-        "Answer: 8 October 1848\n",
-        "Compare: first 1848 Ben Birk\n",
-        "Compare: last 1990 Amy Dunne\n",
-    ];
+    let note = "Compare: Atlantis / Peru: different\n";
+    let endings = ["Answer: Peru\n", note];
     for must_answer in [false, true] {
-        let mut request = request(&born, must_answer);
-        request.question = Question::new("Who is older, Amy Dunne or Ben Birk?").unwrap();
+        let mut request = request(&from, must_answer);
+        request.question = Question::new("Are Blue Kite and Kangaroo from one country?").unwrap();
         let draft = |asked| Draft {
             sub_question: SubQuestion::new(asked),
             chance: Chance::EVEN,
         };
         request.drafts = vec![draft(foreseen), draft("Who is it?")];
-        let model = model(&["Compare: first 1848 Ben Birk\n", "Answer: Ben Birk\n"]);
+        let model = model(&[note, "Answer: no\n"]);
         let planner = StepPlanner::new(model.clone());
         let planned = planner
             .plan(&Call::authoritative(), request)
             .now_or_never()
             .unwrap();
-        assert_eq!(planned.unwrap().step, Step::Answer("Ben Birk".into()));
+        assert_eq!(planned.unwrap().step, Step::Answer("no".into()));
         let asked = model.asked.lock();
         let drafts: Vec<Vec<&str>> = asked
             .iter()
@@ -253,7 +265,7 @@ fn what_may_be_written_goes_with_the_prompt() {
         let line = format!("{foreseen} =>");
         let asks = [line.as_str()].into_iter().filter(|_| !must_answer);
         let first: Vec<&str> = asks.chain(endings).collect();
-        assert_eq!(drafts, [first, vec!["Answer: Ben Birk\n"]]);
+        assert_eq!(drafts, [first, vec!["Answer: no\n"]]);
         // How likely a sub-question is has been counted, and how likely an ending is has not.
         let counted = asked[0].drafts.iter().filter_map(|draft| draft.chance);
         assert!(counted.eq((!must_answer).then_some(Chance::EVEN)));

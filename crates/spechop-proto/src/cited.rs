@@ -6,14 +6,14 @@ use crate::{Hop, Passage};
 
 impl Hop {
     /// The passages that its answer rests on: those in which it stands, as words if it does so in any, else the
-    /// nearest one. None if nothing was found. The page of the server has the same rule (`panels.js`).
+    /// nearest one, on which a yes or a no rests, too. None if nothing was found. The page of the server has the same rule (`panels.js`).
     pub fn cited(&self) -> Vec<&Passage> {
         let Some(seen) = self.observation.as_ref().filter(|seen| seen.found) else {
             return Vec::new();
         };
         let nearest: Vec<_> = seen.evidence.first().into_iter().collect();
         let (words, letters) = (in_words(&seen.answer), seen.answer.to_lowercase());
-        if words.trim().is_empty() {
+        if matches!(words.trim(), "" | "yes" | "no") {
             return nearest;
         }
         let holding = |holds: &dyn Fn(&str) -> bool| -> Vec<&Passage> {
@@ -80,6 +80,7 @@ mod tests {
                         passage("j", "한국: 서울 (NHK)."),
                         passage("k", "C is older than C++."),
                         passage("l", "B is older than C."),
+                        passage("m", "No. 1 in the charts."),
                     ],
                 }),
                 ..Hop::default()
@@ -101,6 +102,7 @@ mod tests {
         // Signs behind a letter make another name.
         assert_eq!(cited("C++", true), ["k"]);
         assert_eq!(cited("", true), ["a"]);
+        assert_eq!(cited("no", true), ["a"]);
         assert_eq!(cited("Paris", false), [""; 0]);
         assert!(Hop::default().cited().is_empty());
     }

@@ -38,7 +38,39 @@ impl Question {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether the answer can only be yes or no: it begins with an auxiliary verb and names no alternatives. `Can you
+    /// tell me …` asks for something else.
+    pub fn asks_yes_or_no(&self) -> bool {
+        #[rustfmt::skip]
+        const AUXILIARIES: [&str; 14] = [
+            "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would",
+        ];
+        let mut words = self.0.split(' ').map(str::to_lowercase);
+        let begins = words
+            .next()
+            .is_some_and(|word| AUXILIARIES.contains(&&*word));
+        begins && words.next().is_some_and(|word| word != "you") && !self.0.contains(OR)
+    }
+
+    /// Whether it names what to choose from: `A or B`, `out of A and B`, `which of A and B`.
+    pub fn offers_a_choice(&self) -> bool {
+        let text = format!(" {}", self.0.to_lowercase());
+        let lists = |behind: &str| {
+            let listed = text.split_once(behind);
+            listed.is_some_and(|(before, listed)| {
+                // `the directors of A and B` are none of them.
+                let asks = behind != " of " || before.is_empty();
+                asks && listed.contains(" and ")
+            })
+        };
+        let from = [" out of ", " between ", " which of ", " who of ", " of "];
+        self.0.contains(OR) || from.into_iter().any(lists)
+    }
 }
+
+/// Between alternatives. In titles it is often written with a capital.
+const OR: &str = " or ";
 
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,6 +100,29 @@ mod tests {
     fn folds_white_space_and_control_characters() {
         let question = Question::new("  Who\tdirected\n\u{0} the film?  ").unwrap();
         assert_eq!(question.as_str(), "Who directed the film?");
+    }
+
+    #[test]
+    fn a_question_may_offer_its_answers() {
+        for (text, yes_or_no, choice) in [
+            ("Are Ann and Ben from the same country?", true, false),
+            (
+                "are the directors of A Wife Or Two and Up from one country",
+                true,
+                false,
+            ),
+            ("Was Ann or Ben born first?", false, true),
+            ("Who was born first out of Ann and Ben?", false, true),
+            ("Which of Ann and Ben is older?", false, true),
+            ("Of Ann and Ben, who is older?", false, true),
+            ("Who is the child of Ann and Ben?", false, false),
+            ("Can you tell me who Ann is?", false, false),
+            ("Is", false, false),
+        ] {
+            let question = Question::new(text).unwrap();
+            assert_eq!(question.asks_yes_or_no(), yes_or_no, "{text}");
+            assert_eq!(question.offers_a_choice(), choice, "{text}");
+        }
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! neither contains the other: a guess of `1994` does not say what `May 8, 1994` says, nor may a
 //! guess add a day that nobody observed.
 
+use std::fmt;
+use std::ops::RangeInclusive;
+
 use crate::numbers;
-use crate::tokens::{Kind, Token};
+use crate::tokens::{Kind, Token, tokens};
 
 const MONTHS: &[&str] = &[
     "january",
@@ -31,6 +34,113 @@ const WEEKDAYS: &[&str] = &[
     "saturday",
     "sunday",
 ];
+
+/// A day, a month or a year, to be put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Date {
+    /// Before Christ it is negative.
+    year: i32,
+    month: Option<u32>,
+    day: Option<u32>,
+}
+
+impl Date {
+    /// The date that a text gives; `None` if it gives none with a year, or if it has another date or number beside it.
+    pub fn of(text: &str) -> Option<Self> {
+        let tokens = tokens(text);
+        let folded = fold(&tokens);
+        let mut figures = folded.iter().filter(|token| is_year_like(token));
+        let (first, second) = (figures.next()?, figures.next());
+        if figures.next().is_some() {
+            return None;
+        }
+        let is_before_christ = folded.iter().any(|token| token.is("bc"));
+        // A year of one or two digits is told by its era, and a month and a day stay apart from such a year.
+        let has_era = is_before_christ || tokens.iter().any(|token| token.is_any(&["ad", "ce"]));
+        let is_number = |token: &Token| token.kind == Kind::Number;
+        let (year, rest) = match second {
+            Some(year) if has_era && !is_number(first) && is_number(year) => {
+                (&*year.text, Some(&*first.text))
+            }
+            Some(_) => return None,
+            None if is_number(first) && has_era => (&*first.text, None),
+            None if is_number(first) => (year_of(first)?, None),
+            None => {
+                let parts = first.text.split_once('-');
+                let (year, rest) = parts.filter(|(year, _)| year.len() > 2)?;
+                (year, Some(rest))
+            }
+        };
+        let year: i32 = year.parse().ok()?;
+        let mut rest = rest.into_iter().flat_map(|rest| rest.split('-'));
+        let mut part = || rest.next().and_then(|part| part.parse().ok());
+        let (month, day) = (part(), part());
+        Some(Self {
+            year: if is_before_christ { -year } else { year },
+            month,
+            day,
+        })
+    }
+
+    /// The year; before Christ it is negative.
+    pub fn year(self) -> i32 {
+        self.year
+    }
+
+    /// Whether it is before the other; `None` if what is known of the two does not tell.
+    pub fn is_before(self, other: Self) -> Option<bool> {
+        let [days, others] = [self, other].map(Self::days);
+        if days.end() < others.start() {
+            Some(true)
+        } else if others.end() < days.start() {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// How many days pass until the other: the fewest and the most that are possible by what is known.
+    pub fn days_until(self, other: Self) -> RangeInclusive<i32> {
+        let [days, others] = [self, other].map(Self::days);
+        others.start() - days.end()..=others.end() - days.start()
+    }
+
+    /// The days that it may be, counted from one and the same day.
+    fn days(self) -> RangeInclusive<i32> {
+        let months = match self.month {
+            Some(month) => month..=month,
+            None => 1..=12,
+        };
+        match self.day.filter(|_| self.month.is_some()) {
+            Some(day) => {
+                let day = self.day_number(*months.start(), day);
+                day..=day
+            }
+            None => self.day_number(*months.start(), 1)..=self.day_number(months.end() + 1, 1) - 1,
+        }
+    }
+
+    /// The number of a day of its year in the Gregorian calendar, which is taken for all times. A year begins in March
+    /// here, so that leap days end it.
+    fn day_number(self, month: u32, day: u32) -> i32 {
+        // There is no year 0.
+        let year = self.year + i32::from(self.year < 0);
+        let (month, day) = (month as i32, day as i32);
+        let year = year + (month + 9) / 12 - 1;
+        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+        365 * year + leap_days + (153 * ((month + 9) % 12) + 2) / 5 + day
+    }
+}
+
+/// Year, month and day as far as they are known: `1994-05-08`.
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.year < 0 { "-" } else { "" };
+        write!(f, "{sign}{:04}", self.year.unsigned_abs())?;
+        let parts = [self.month, self.day].into_iter().map_while(|part| part);
+        parts.map(|part| write!(f, "-{part:02}")).collect()
+    }
+}
 
 /// Replaces every date by one [`Kind::Date`] token: `1994-05-08`, `1994-05` or `05-08`. A weekday
 /// before it goes, `AD` and `CE` beside a year go, `BC` and `BCE` become `bc`.
@@ -189,7 +299,7 @@ fn year_of(token: &Token) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::fold;
+    use super::{Date, fold};
     use crate::tokens::tokens;
 
     fn check(text: &str, folded: &str) {
@@ -229,5 +339,84 @@ mod tests {
         check("Theresa May", "theresa may");
         check("Jun", "june");
         check("1990-1995", "1990 to 1995");
+    }
+
+    #[test]
+    fn dates_have_an_order() {
+        for (early, late) in [
+            ("8 October 1848", "19 August 1990"),
+            ("953", "March 26, 983"),
+            ("c. 1450", "about 1451"),
+            ("30 November 1901", "December 1901"),
+            ("1901-11-29", "November 30, 1901"),
+            ("44 BC", "AD 14"),
+            ("15 March 44 BC", "43 BC"),
+            ("1 March 44 BC", "15 March 44 BC"),
+            ("3 May 1999, in Hull", "2001"),
+        ] {
+            let [early, late] = [early, late].map(|text| Date::of(text).expect(text));
+            assert_eq!(early.is_before(late), Some(true), "{early} {late}");
+            assert_eq!(late.is_before(early), Some(false), "{early} {late}");
+        }
+        for (one, other) in [
+            ("1901", "30 November 1901"),
+            ("November 1901", "30 November 1901"),
+            ("8 May 1994", "May 8, 1994"),
+        ] {
+            let [one, other] = [one, other].map(|text| Date::of(text).expect(text));
+            assert_eq!(one.is_before(other), None, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_days_between_dates_are_those_of_the_calendar() {
+        for (from, to, days) in [
+            ("28 February 1999", "1 March 1999", 1..=1),
+            ("28 February 2000", "1 March 2000", 2..=2),
+            ("28 February 1900", "1 March 1900", 1..=1),
+            ("31 December 1999", "1 January 2000", 1..=1),
+            ("1 January 1970", "1 January 2000", 10_957..=10_957),
+            (
+                "31 December 1 BC",
+                "1 January 100",
+                99 * 365 + 24 + 1..=99 * 365 + 24 + 1,
+            ),
+            ("1999", "2000", 1..=730),
+            ("December 1999", "2000", 1..=396),
+        ] {
+            let [date, other] = [from, to].map(|text| Date::of(text).expect(text));
+            assert_eq!(date.days_until(other), days, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_date_is_none() {
+        for text in [
+            "",
+            "Ghent",
+            "8 May",
+            "1990-1995",
+            "2 films in 1994",
+            "17",
+            "05/08/1994",
+            "1994 or 1995",
+            "44 BC or 43 BC",
+        ] {
+            assert_eq!(Date::of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_shown_as_far_as_it_is_known() {
+        for (text, shown) in [
+            ("8 May 1994", "1994-05-08"),
+            ("May 1994", "1994-05"),
+            ("AD 953", "0953"),
+            ("14 CE", "0014"),
+            ("2 May 14 AD", "0014-05-02"),
+            ("44 BC", "-0044"),
+        ] {
+            assert_eq!(Date::of(text).expect(text).to_string(), shown);
+        }
     }
 }

@@ -25,6 +25,7 @@ mod tokens;
 
 use serde::{Deserialize, Serialize};
 
+pub use dates::Date;
 /// How strictly a guess is compared. [`Mode::Rule`] is by the rules of this crate.
 pub use spechop_types::VerifierMode as Mode;
 

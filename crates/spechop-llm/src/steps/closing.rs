@@ -2,14 +2,16 @@
 //!
 //! They are drafts of the text, as sub-questions are that somebody foresees: a model that writes such a line
 //! reads its tokens several at a time, and one that writes another line loses a call or two. The form of the
-//! lines is that of `eval/train/FORMAT.md`.
+//! lines is that of `eval/train/FORMAT.md`. What two dates end in is [concluded](super::concluded), not written.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use spechop_ports::{KnownHop, PlanRequest};
+use spechop_verifier::Date;
 
-use super::{ANSWER, NOTE, countries, has_found, plain, sub_answer};
+use super::compared::ends;
+use super::{ANSWER, NOTE, countries, has_found, sub_answer};
 
 /// The lines that may come next if nothing more is asked. Of one beginning, the likeliest first.
 pub(super) fn lines(request: &PlanRequest) -> Vec<Arc<str>> {
@@ -18,7 +20,7 @@ pub(super) fn lines(request: &PlanRequest) -> Vec<Arc<str>> {
         return Vec::new();
     };
     let mut lines = vec![answer(&sub_answer(&last.answer))];
-    lines.extend(notes(&found, &plain(request.question.as_str())));
+    lines.extend(note(&found));
     lines
 }
 
@@ -43,25 +45,14 @@ fn verdict(same: bool) -> &'static str {
     }
 }
 
-/// The answer that follows from a note, which is a line that the model has written.
-pub(super) fn answer_after(note: &str, request: &PlanRequest) -> Option<Arc<str>> {
-    let note = note.strip_prefix(NOTE)?.trim();
-    if note.ends_with(": same") {
-        return Some(answer("yes"));
+/// The answer that follows from a note about two countries, which is a line that the model has written.
+pub(super) fn answer_after(note: &str) -> Option<Arc<str>> {
+    let (_, verdict) = note.strip_prefix(NOTE)?.rsplit_once(": ")?;
+    match verdict {
+        "same" => Some(answer("yes")),
+        "different" => Some(answer("no")),
+        _ => None,
     }
-    if note.ends_with(": different") {
-        return Some(answer("no"));
-    }
-    // What was asked for, the date, and whose it is.
-    let subject = note.splitn(3, ' ').nth(2)?;
-    let question = plain(request.question.as_str());
-    if question.contains(subject) {
-        return Some(answer(subject));
-    }
-    // The question names what the subject was found by.
-    let by = |hop: &&KnownHop| sub_answer(&hop.answer) == subject;
-    let asked = plain(request.hops.iter().find(by)?.sub_question.as_str());
-    Some(answer(common_name(&asked, &question)?))
 }
 
 fn answer(answer: &str) -> Arc<str> {
@@ -69,90 +60,25 @@ fn answer(answer: &str) -> Arc<str> {
 }
 
 /// What the model may note before it compares the two things that were found and led no further.
-fn notes(found: &[&KnownHop], question: &str) -> Vec<Arc<str>> {
-    let leads_on = |at: usize| {
-        let answer = sub_answer(&found[at].answer);
-        found[at + 1..]
-            .iter()
-            .any(|later| later.sub_question.as_str().contains(&answer))
+fn note(found: &[&KnownHop]) -> Option<Arc<str>> {
+    let [.., left, right] = ends(found)[..] else {
+        return None;
     };
-    let ends: Vec<usize> = (0..found.len()).filter(|at| !leads_on(*at)).collect();
-    let [.., left, right] = ends[..] else {
-        return Vec::new();
-    };
-    let shown = |at: usize| sub_answer(&found[at].answer);
-    let (of_left, of_right) = (shown(left), shown(right));
-    match (year(&of_left), year(&of_right)) {
-        (None, None) => {
-            let same = countries::same(&of_left, &of_right).unwrap_or(of_left == of_right);
-            let verdict = verdict(same);
-            vec![format!("{NOTE} {of_left} / {of_right}: {verdict}\n").into()]
-        }
-        // Months and days, which the model writes if the years are equal, are not guessed.
-        (Some(of_left), Some(of_right)) if of_left != of_right => {
-            let mut by_time = [(of_left, left), (of_right, right)];
-            by_time.sort_unstable();
-            let wanted = ["first", "last"].into_iter().zip(by_time);
-            let note = |(wanted, (year, at))| {
-                let subject = subject(&found[..at], found[at], question)?;
-                Some(format!("{NOTE} {wanted} {year} {subject}\n").into())
-            };
-            wanted.filter_map(note).collect()
-        }
-        _ => Vec::new(),
+    let [left, right] = [left, right].map(|at| sub_answer(&found[at].answer));
+    if Date::of(&left).is_some() || Date::of(&right).is_some() {
+        return None;
     }
-}
-
-/// The last four digits in a row.
-fn year(text: &str) -> Option<&str> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-    numbers.rfind(|number| number.len() == 4)
-}
-
-/// Whom a hop asks about: something that was found before it, or else named in the question.
-fn subject(before: &[&KnownHop], hop: &KnownHop, question: &str) -> Option<String> {
-    let asked = plain(hop.sub_question.as_str());
-    let found = before.iter().rev().map(|hop| sub_answer(&hop.answer));
-    found
-        .filter(|answer| asked.contains(answer.as_str()))
-        .max_by_key(String::len)
-        .or_else(|| common_name(&asked, question).map(str::to_owned))
-}
-
-/// The longest run of words of a sub-question that stands in the question, too, from a word on that begins as
-/// names do. The first word is none: it says what is asked.
-fn common_name<'a>(asked: &'a str, question: &str) -> Option<&'a str> {
-    let words: Vec<&str> = asked.split(' ').skip(1).collect();
-    let begin = |word: &str| word.as_ptr() as usize - asked.as_ptr() as usize;
-    let run = |from: usize, to: usize| {
-        let end = words[to].trim_end_matches(['?', ',']);
-        &asked[begin(words[from])..begin(end) + end.len()]
-    };
-    let is_name = |word: &&str| word.starts_with(|c: char| c.is_uppercase() || c.is_numeric());
-    let mut longest = "";
-    let mut from = 0;
-    for to in 0..words.len() {
-        while from <= to && !question.contains(run(from, to)) {
-            from += 1;
-        }
-        let Some(name) = words[from..=to].iter().position(is_name) else {
-            continue;
-        };
-        let name = run(from + name, to);
-        if name.len() > longest.len() {
-            longest = name;
-        }
-    }
-    (!longest.is_empty()).then_some(longest)
+    let same = countries::same(&left, &right).unwrap_or(left == right);
+    Some(format!("{NOTE} {left} / {right}: {}\n", verdict(same)).into())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use spechop_types::{Question, SubQuestion};
 
     use super::*;
 
-    fn request(question: &str, hops: &[(&str, &str)]) -> PlanRequest {
+    pub(in super::super) fn request(question: &str, hops: &[(&str, &str)]) -> PlanRequest {
         PlanRequest {
             question: Question::new(question).unwrap(),
             hops: hops
@@ -197,24 +123,8 @@ mod tests {
             (OLDER, &[("Who?", "No relevant information found")], &[]),
             (OLDER, &[("Who?", " ,")], &[]),
             (OLDER, &BORN[..1], &["Answer: 19 August 1990\n"]),
-            (
-                OLDER,
-                &BORN,
-                &[
-                    "Answer: 8 October 1848\n",
-                    "Compare: first 1848 Pierre De Geyter\n",
-                    "Compare: last 1990 Halcón Suriano Jr.\n",
-                ],
-            ),
-            (
-                FILM,
-                &DIED,
-                &[
-                    "Answer: 3 May 1999, in Hull\n",
-                    "Compare: first 1999 Ben Birk\n",
-                    "Compare: last 2001 Amy Dunne\n",
-                ],
-            ),
+            (OLDER, &BORN, &["Answer: 8 October 1848\n"]),
+            (FILM, &DIED, &["Answer: 3 May 1999, in Hull\n"]),
             (
                 "Are A and B from one country?",
                 &countries,
@@ -267,76 +177,15 @@ mod tests {
 
     #[test]
     fn a_note_leads_to_its_answer() {
-        for (question, hops, note, expected) in [
-            (
-                OLDER,
-                &BORN[..],
-                "Compare: first 1848 Pierre De Geyter",
-                Some("Answer: Pierre De Geyter\n"),
-            ),
-            (
-                FILM,
-                &DIED,
-                "Compare: last 2001-03-04 Amy Dunne",
-                Some("Answer: The Blue Kite\n"),
-            ),
-            (
-                FILM,
-                &DIED,
-                "Compare: first 1999 Ben Birk",
-                Some("Answer: Kangaroo\n"),
-            ),
-            (FILM, &DIED, "Compare: first 1999 Carl Cole", None),
-            (
-                FILM,
-                &DIED,
-                "Compare: France / Peru: different",
-                Some("Answer: no\n"),
-            ),
-            (
-                FILM,
-                &DIED,
-                "Compare: France / Peru: same",
-                Some("Answer: yes\n"),
-            ),
-            (FILM, &DIED, "Compare: 1990 >", None),
-            (FILM, &DIED, "Compare:", None),
-            (FILM, &DIED, "Who is she?", None),
+        for (note, expected) in [
+            ("Compare: France / Peru: different", Some("Answer: no\n")),
+            ("Compare: France / Peru: same", Some("Answer: yes\n")),
+            ("Compare: first 1999 Ben Birk", None),
+            ("Compare: 1990 >", None),
+            ("Compare:", None),
+            ("Who is she?", None),
         ] {
-            let line = answer_after(note, &request(question, hops));
-            assert_eq!(line.as_deref(), expected, "{note}");
-        }
-    }
-
-    #[test]
-    fn the_name_is_the_longest_one_in_common() {
-        for (asked, question, expected) in [
-            (
-                "Who directed Blue Kite?",
-                "Blue Kite or Kite?",
-                Some("Blue Kite"),
-            ),
-            (
-                "Who is the director of Ed?",
-                "Is the director of it Ed?",
-                Some("Ed"),
-            ),
-            (
-                "When was Ann, Lady Ash born?",
-                "Is Ann, Lady Ash old?",
-                Some("Ann, Lady Ash"),
-            ),
-            (
-                "Who wrote 1984?",
-                "When did the author of 1984 die?",
-                Some("1984"),
-            ),
-            ("When was Élan born?", "Who is Élan?", Some("Élan")),
-            ("Who is she?", "Who is she?", None),
-            ("Who", "Who", None),
-            ("", "", None),
-        ] {
-            assert_eq!(common_name(asked, question), expected, "{asked}");
+            assert_eq!(answer_after(note).as_deref(), expected, "{note}");
         }
     }
 }

@@ -18,17 +18,18 @@ function renew(node, of, make) {
   all('summary, a')[focused]?.focus({ preventScroll: true });
 }
 
-/// Each passage once, in the order in which the hops name them: {passage, key, hops, answers}. A hop comes to rest on
-/// the passages that hold its answer, or, if none does, on the nearest one. If it found nothing, it rests on none.
+/// Each passage once, as the hops name them: {passage, key, hops, answers}. A hop that found something rests on the
+/// passages that hold its answer, or else on the nearest one, as does a yes or a no.
 export function citations(hops) {
   const cited = [];
   hops.forEach((hop, n) => {
     if (!hop.found) return;
-    const placed = hop.evidence.map((passage) => ({ passage, span: spanOf(str(passage.text), hop.observed) }));
+    const what = /^(yes|no)$/i.test(hop.observed) ? '' : hop.observed;
+    const placed = hop.evidence.map((passage) => ({ passage, span: spanOf(str(passage.text), what) }));
     const holds = placed.filter(({ span }) => span);
     const whole = holds.filter(({ passage, span }) => isWhole(str(passage.text), span));
     for (const { passage } of [whole, holds, placed.slice(0, 1)].find((some) => some.length) ?? []) {
-      // Two texts, or pages, may have one name: clients leave some.
+      // Two pages may have one name.
       const key = JSON.stringify([passage.passage_id, passage.text, passage.url]);
       const known = cited.find((one) => one.key === key);
       if (known) known.hops.push(n + 1), known.answers.push(hop.observed);

@@ -15,7 +15,7 @@ use spechop_proto::options::Width;
 use spechop_proto::spec_hop_client::SpecHopClient;
 use spechop_proto::{
     Activity, ActivityTime, AskRequest, AskResponse, Backend, GetBackendsRequest, Passage, Stage,
-    VerifierMode,
+    StopReason, VerifierMode,
 };
 use spechop_server::{App, Gauges, ServeError};
 use spechop_testkit::assets;
@@ -302,9 +302,23 @@ async fn our_own_models_answer_the_demo() {
         accounted(&slow);
         assert!(slow.hops.len() >= 2, "no multi-hop answer: {slow:?}");
         right += usize::from(slow.answer == *gold);
+        // What is left of the question when it has to end is no answer to it, however sure the planner is of it.
+        let short = AskRequest {
+            question: question.clone(),
+            ..AskRequest::default()
+        }
+        .with(|asked| asked.hop_budget = Some(1));
+        let short = server.client.clone().ask(short).await.unwrap().into_inner();
+        assert_eq!(short.stop_reason(), StopReason::HopBudget);
+        assert!(chance(&short) < 0.5 * chance(&slow), "{short:?}");
     }
     assert!(right >= 2, "{right} of {} right", questions.len());
     server.stop().await;
+}
+
+/// How likely it says that it is to be right.
+fn chance(answer: &AskResponse) -> f64 {
+    answer.confidence.as_ref().unwrap().chance.unwrap()
 }
 
 /// The keys of a model at such a server. Its prompts are short, for one thread reads them.

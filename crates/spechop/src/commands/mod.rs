@@ -49,7 +49,7 @@ pub(crate) struct Cli {
 }
 
 /// How long the end of a server waits for work that cannot be cancelled.
-const LAST_WORK: Duration = Duration::from_secs(5);
+const LAST_WORK: Duration = Duration::from_secs(60);
 
 /// The heading of the log's flags in every help text.
 const LOG_HEADING: &str = "Log";
