@@ -28,6 +28,7 @@ MAY_BE_EMPTY = {
 # Metrics of what this server does not have.
 OF_OTHERS = {
     "spechop_last_read_successful": "it has no keys, no TLS and no token issuer",
+    "spechop_last_write_successful": "it keeps nothing",
     "spechop_shared_account_changes_total": "it shares no accounts",
 }
 

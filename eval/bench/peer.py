@@ -10,7 +10,7 @@ take turns: one question at a time, and 16 at once. Each cell of the table has q
 either side has seen them. The server is asked by `spechop ask`, a process for each question; its seconds at one question
 are its own. CPU seconds tell more than seconds if the machine does other work. The server is told to do no more than the
 peer (peer_settings.py); what it does all the same stands in eval/README.md. Some answers differ: the peer batches prompts in
-another version of llama.cpp, and it has no rules behind the reader. The server drafts tokens of sub-questions, which the
+another version of llama.cpp, and it has no rules behind reader and planner. The server drafts tokens of sub-questions, which the
 peer does not: with --without-draft-tokens neither does.
 """
 

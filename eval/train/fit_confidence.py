@@ -45,15 +45,26 @@ AUXILIARIES = set("is are was were do does did has have had can could will would
 LISTS = re.compile(r" (out of|between|which of|who of) .* and |^ of .* and ")
 
 
+ASKING = set("what which when where how whom whose why".split())
+KNOWS = set("know knows tell me say".split())
+
+
 def asks_yes_or_no(question):
     """Whether the answer can only be yes or no: `Question` in spechop-types."""
-    first, second = [*question.lower().split(), "", ""][:2]
-    return first in AUXILIARIES and second not in ("", "you") and " or " not in question
+    words = question.split()
+    is_to_you = len(words) < 2 or words[1].lower() == "you"
+    # With a capital they stand in titles.
+    wants_another = ASKING & set(words) or any(one in KNOWS and two == "who" for one, two in zip(words, words[1:]))
+    return words[0].lower() in AUXILIARIES and not (is_to_you or wants_another or has_alternatives(question))
+
+
+def has_alternatives(question):
+    return " or " in question or " OR " in question
 
 
 def offers_a_choice(question):
     """Whether it names what to choose from: `Question` in spechop-types."""
-    return " or " in question or LISTS.search(f" {question.lower()}") is not None
+    return has_alternatives(question) or LISTS.search(f" {question.lower()}") is not None
 
 
 def is_yes_or_no(answer):

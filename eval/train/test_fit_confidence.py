@@ -70,6 +70,33 @@ class Told(unittest.TestCase):
         self.assertIn("cannot be told together", said.getvalue())
 
 
+class Offered(unittest.TestCase):
+    def test_a_question_may_offer_its_answers(self):
+        # The same rows are in the program's own test of `Question`.
+        for text, yes_or_no, choice in [
+            ("Are Ann and Ben from the same country?", True, False),
+            ("Was Ann or Ben born first?", False, True),
+            ("Who was born first out of Ann and Ben?", False, True),
+            ("Of Ann and Ben, who is older?", False, True),
+            ("Who is the child of Ann and Ben?", False, False),
+            ("Does anyone know who directed Up?", False, False),
+            ("Was Ann OR Ben born first?", False, True),
+            ("Do the films Who and When Ann Met Ben have directors who are French?", True, False),
+        ]:
+            self.assertEqual(fit_confidence.asks_yes_or_no(text), yes_or_no, text)
+            self.assertEqual(fit_confidence.offers_a_choice(text), choice, text)
+
+    def test_what_is_offered_can_be_chosen(self):
+        for answer, question, chosen in [
+            ("Ann", "Who is older, Ann or Ben?", True),
+            ("Ann", "Who is the mother of Ann?", False),
+            ("Yes.", "Is Ann old?", True),
+            ("Ann", "Is Ann old?", False),
+            ("yes", "Who is Ann?", False),
+        ]:
+            self.assertEqual(fit_confidence.chooses(answer, question), chosen, question)
+
+
 class Kept(unittest.TestCase):
     def test_the_bound_is_the_one_at_which_four_of_five_right_answers_stay(self):
         right = [(share / 10, True) for share in (9, 8, 7, 6, 1)]

@@ -148,7 +148,8 @@ impl Report {
     }
 
     /// Whether the planner says that this is the answer, and it can be one. An answer that had to be written because
-    /// there was no room for another look-up is the last thing found; one to a question of yes or no is neither.
+    /// there was no room for another look-up is the last thing found, mostly; and to a question of yes or no nothing else
+    /// is an answer.
     fn is_answer_to(&self, question: &Question) -> bool {
         let is_cut_short = matches!(self.stopped, Stopped::HopBudget | Stopped::Budget);
         !is_cut_short && (!question.asks_yes_or_no() || self.is_yes_or_no())

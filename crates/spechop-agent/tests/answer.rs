@@ -10,7 +10,7 @@ use spechop_agent::{
     Weighing,
 };
 use spechop_testkit::{Script, ScriptedPorts};
-use spechop_types::{Budget, Chance, CommitKind, Observation, Stage};
+use spechop_types::{Budget, Chance, CommitKind, Observation, Question, Stage};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -284,6 +284,34 @@ async fn nothing_found_is_reported_and_counted() {
     assert_eq!(report.stopped, Stopped::NotFound);
     assert!(!report.hops[0].hop.observation.found);
     assert_eq!(report.hops[0].hop.kind, CommitKind::Rejected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_can_be_none_is_doubted() {
+    let mut report = ask(&steady(&[true, true]), &settings(1)).await.unwrap();
+    report.final_certainty = Some(Chance::CERTAIN);
+    for hop in &mut report.hops {
+        hop.certainty = Some(Chance::CERTAIN);
+        Arc::make_mut(&mut hop.hop.observation).confidence = Some(Chance::CERTAIN);
+    }
+    let mut told = |asked: &str, answer: &str, stopped| {
+        report.answer = answer.into();
+        report.stopped = stopped;
+        let told = report.confidence(&Question::new(asked).unwrap());
+        (told.supported, told.chance.unwrap())
+    };
+    let (who, whether) = ("Who is the mother of Ann?", "Is the mother older than Ann?");
+    // It stands in what was found, and answers something else.
+    let (is_found, likely) = told(who, "fact 1", Stopped::Answered);
+    let (is_answer, doubted) = told(whether, "fact 1", Stopped::Answered);
+    assert!(is_found && !is_answer && doubted < likely);
+    let (is_chosen, yes) = told(whether, "yes", Stopped::Answered);
+    let (_, cut_short) = told(whether, "yes", Stopped::HopBudget);
+    assert!(is_chosen && yes > likely && cut_short < yes);
+    // A name of the question is a choice only if there is one.
+    let (_, named) = told(who, "Ann", Stopped::Answered);
+    let (_, chosen) = told("Who is older, Ann or Ben?", "Ann", Stopped::Answered);
+    assert!(named < chosen);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,10 @@
 //! A planner for a small model that was trained to plan, and speaks in lines:
 //!
 //! ```text
-//! Question: Who is older, Ann Ash or Ben Birk?
-//! When was Ann Ash born? => 19 August 1990
-//! When was Ben Birk born? => 8 October 1848
-//! Compare: first 1848 Ben Birk
-//! Answer: Ben Birk
+//! Question: Where was the director of Blue Kite born?
+//! Who is the director of Blue Kite? => Amy Dunne
+//! Where was Amy Dunne born? => Hull
+//! Answer: Hull
 //! ```
 //!
 //! The prompt is the question and the known hops, a line each, and the model writes the next line:
@@ -23,6 +22,7 @@ mod closing;
 mod compared;
 mod concluded;
 mod countries;
+mod forms;
 
 use std::borrow::Cow;
 use std::ops::Range;

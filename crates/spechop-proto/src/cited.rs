@@ -103,6 +103,7 @@ mod tests {
         assert_eq!(cited("C++", true), ["k"]);
         assert_eq!(cited("", true), ["a"]);
         assert_eq!(cited("no", true), ["a"]);
+        assert_eq!(cited("No.", true), ["a"]);
         assert_eq!(cited("Paris", false), [""; 0]);
         assert!(Hop::default().cited().is_empty());
     }

@@ -175,16 +175,17 @@ impl App {
     ) -> Result<(), ServeError> {
         let state = Arc::clone(&self.state);
         let config = state.config();
-        let keeper = Keeper::open(&config, &state.tunings).await;
+        let writing = &state.metrics.writing;
+        let keeper = Keeper::open(&config, &state.tunings, writing).await;
         let memory = state.toolbox.memory.as_ref();
         let file = config.speculator.memory.file.as_deref();
-        let memory = MemoryKeeper::open(memory, file).await;
+        let memory = MemoryKeeper::open(memory, file, writing).await;
         let (traffic, subset) = (&state.toolbox.traffic, &state.toolbox.hot);
-        let hot = HotKeeper::open(&config, traffic.as_ref(), subset.as_ref()).await;
+        let hot = HotKeeper::open(&config, traffic.as_ref(), subset.as_ref(), writing).await;
         let (drafter, file) = (&state.toolbox.drafter, &config.drafter.file);
         // What is shared needs no file.
         let file = file.as_deref().filter(|_| state.shared_drafts.is_none());
-        let drafts = DraftKeeper::open(drafter.as_ref(), file).await;
+        let drafts = DraftKeeper::open(drafter.as_ref(), file, writing).await;
         let (otlp, queue) = (config.otlp.as_ref(), state.spans.queue());
         let mut exporter = Exporter::open(otlp, queue.map(|queue| &**queue))?;
         let (reloading, follower) = (self.reloading.take(), self.transport.follower());

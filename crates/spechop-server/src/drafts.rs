@@ -22,7 +22,7 @@ use spechop_ports::{
 use spechop_types::{Draft, Hop, Question, Tenant, with_causes};
 use tokio::time::Instant;
 
-use crate::state::{BYTES_MAX, Keeper, Persisted, Purpose};
+use crate::state::{BYTES_MAX, Keeper, Persisted, Purpose, Writing};
 
 mod shared;
 
@@ -348,9 +348,13 @@ pub(crate) struct Kept {
 pub(crate) type DraftKeeper = Keeper<Guarded>;
 
 impl DraftKeeper {
-    pub(crate) async fn open(drafter: Option<&Arc<Guarded>>, file: Option<&Path>) -> Self {
+    pub(crate) async fn open(
+        drafter: Option<&Arc<Guarded>>,
+        file: Option<&Path>,
+        writing: &Writing,
+    ) -> Self {
         let drafter = drafter.cloned();
-        Self::at(file, move || drafter).await
+        Self::at(file, writing, move || drafter).await
     }
 }
 

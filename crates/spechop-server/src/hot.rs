@@ -29,7 +29,7 @@ use spechop_types::with_causes;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::state::Keeper;
+use crate::state::{Keeper, Writing};
 pub use kept::{Counted, NoTraffic, read_traffic};
 pub use subset::HotSubset;
 pub use traffic::Traffic;
@@ -101,21 +101,24 @@ impl HotKeeper {
         config: &Config,
         traffic: Option<&Arc<Traffic>>,
         subset: Option<&Arc<HotSubset>>,
+        writing: &Writing,
     ) -> Self {
         let rebuilder = Rebuilder::of(config, subset);
-        Self::with(traffic, config.speculator.hot.file.as_deref(), rebuilder).await
+        let file = config.speculator.hot.file.as_deref();
+        Self::with(traffic, file, writing, rebuilder).await
     }
 
     pub(crate) async fn with(
         traffic: Option<&Arc<Traffic>>,
         file: Option<&Path>,
+        writing: &Writing,
         rebuilder: Option<Rebuilder>,
     ) -> Self {
         let traffic = traffic.cloned();
         let choosing = traffic.clone().zip(rebuilder);
         let choosing = choosing.map(|(traffic, rebuilder)| Choosing { traffic, rebuilder });
         Self {
-            counts: Keeper::at(file, move || traffic).await,
+            counts: Keeper::at(file, writing, move || traffic).await,
             choosing: choosing.map(Arc::new),
         }
     }

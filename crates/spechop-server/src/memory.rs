@@ -15,7 +15,7 @@ use spechop_ports::{Record, Remembered};
 use spechop_speculate::{Memory, SharedMemory};
 use spechop_types::Tenant;
 
-use crate::state::{BYTES_MAX, ESCAPED, Keeper, Persisted, Purpose, newest};
+use crate::state::{BYTES_MAX, ESCAPED, Keeper, Persisted, Purpose, Writing, newest};
 use crate::toolbox::Verified;
 
 mod reachable;
@@ -65,11 +65,15 @@ pub(crate) enum MemoryKeeper {
 }
 
 impl MemoryKeeper {
-    pub(crate) async fn open(memory: Option<&Verified>, file: Option<&Path>) -> Self {
+    pub(crate) async fn open(
+        memory: Option<&Verified>,
+        file: Option<&Path>,
+        writing: &Writing,
+    ) -> Self {
         match memory.cloned() {
             Some(Verified::Own(memory)) => {
                 let kept = Arc::clone(&memory);
-                Self::Own(memory, Keeper::at(file, move || Some(kept)).await)
+                Self::Own(memory, Keeper::at(file, writing, move || Some(kept)).await)
             }
             Some(Verified::Shared(memory)) => Self::Shared(memory),
             None => Self::None,

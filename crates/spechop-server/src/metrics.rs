@@ -39,6 +39,7 @@ use crate::cores::Load;
 use crate::outcome::Outcome;
 use crate::places::Places;
 use crate::spans::SpanCounts;
+use crate::state::Writing;
 use crate::transport::Counts;
 use crate::tuning::Tunings;
 pub use counting::Counting;
@@ -57,6 +58,8 @@ pub(crate) struct Metrics {
     pub(crate) questions: Questions,
     /// Counted by the transport.
     pub(crate) transport: Counts,
+    /// Told by what keeps files.
+    pub(crate) writing: Writing,
     /// Counted by those who send spans off.
     pub(crate) spans: SpanCounts,
     /// Counted by audits.
@@ -80,6 +83,7 @@ impl Metrics {
             registry.register_collector(Box::new(Machine(cores)));
         }
         let transport = Counts::new(&mut registry);
+        let writing = Writing::new(&mut registry);
         let spans = SpanCounts::new(&mut registry);
         let audits = audits(&mut registry);
         let shared_accounts = counter(
@@ -92,6 +96,7 @@ impl Metrics {
             retrievals,
             questions,
             transport,
+            writing,
             spans,
             audits,
             shared_accounts,

@@ -13,6 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use spechop_store::sealed;
 use spechop_types::with_causes;
@@ -166,6 +170,35 @@ pub(crate) trait Persisted: Send + Sync + 'static {
     fn kept(&self) -> Self::Kept;
 }
 
+/// Whether each file could be written the last time, for `GET /metrics`. Clones tell the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writing(Family<Named, Gauge>);
+
+/// The key of the configuration that names a file.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Named {
+    key: &'static str,
+}
+
+impl Writing {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let new = Self::default();
+        registry.register(
+            "last_write_successful",
+            "Whether a file that survives a restart could be written the last time, by the key that names it",
+            new.0.clone(),
+        );
+        new
+    }
+
+    /// Before the first time it is true, unless the file is nothing that may be replaced.
+    fn tell(&self, key: &'static str, could_be: bool) {
+        self.0
+            .get_or_create(&Named { key })
+            .set(i64::from(could_be));
+    }
+}
+
 /// How often what is new is written; a server that is killed loses so much of it at most.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
 
@@ -178,6 +211,7 @@ struct Inner<P> {
     /// The revision that was written; 0 if none was.
     written: Mutex<u64>,
     outage: Outage,
+    writing: Writing,
 }
 
 impl<P: Persisted> Keeper<P> {
@@ -185,19 +219,24 @@ impl<P: Persisted> Keeper<P> {
     /// use, the log says so. One that could be ours is put aside; any other is left alone, and nothing is kept.
     pub(crate) async fn at(
         file: Option<&Path>,
+        writing: &Writing,
         make: impl FnOnce() -> Option<Arc<P>> + Send + 'static,
     ) -> Self {
         let Some(path) = file.map(Path::to_owned) else {
             return Self(None);
         };
+        let writing = writing.clone();
         let opened = spawn_blocking(move || {
             let inner = Inner {
                 value: make()?,
                 path,
                 written: Mutex::default(),
                 outage: Outage::default(),
+                writing,
             };
-            inner.take_up().then(|| Arc::new(inner))
+            let may_be_written = inner.take_up();
+            inner.writing.tell(P::PURPOSE.key, may_be_written);
+            may_be_written.then(|| Arc::new(inner))
         });
         match opened.await {
             Ok(inner) => Self(inner),
@@ -257,7 +296,9 @@ impl<P: Persisted> Inner<P> {
         }
         let content = P::PURPOSE.content;
         let path = self.path.display();
-        match write(&self.path, &self.value.kept()) {
+        let result = write(&self.path, &self.value.kept());
+        self.writing.tell(P::PURPOSE.key, result.is_ok());
+        match result {
             Ok(()) => {
                 *written = revision;
                 if self.outage.works() {

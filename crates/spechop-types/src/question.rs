@@ -39,18 +39,33 @@ impl Question {
         &self.0
     }
 
-    /// Whether the answer can only be yes or no: it begins with an auxiliary verb and names no alternatives. `Can you
-    /// tell me …` asks for something else.
+    /// Whether the answer can only be yes or no: it begins with an auxiliary verb, and neither names alternatives nor asks
+    /// for something else behind that (`Can you tell me …`, `Does anyone know who …`).
     pub fn asks_yes_or_no(&self) -> bool {
         #[rustfmt::skip]
         const AUXILIARIES: [&str; 14] = [
             "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would",
         ];
-        let mut words = self.0.split(' ').map(str::to_lowercase);
-        let begins = words
-            .next()
-            .is_some_and(|word| AUXILIARIES.contains(&&*word));
-        begins && words.next().is_some_and(|word| word != "you") && !self.0.contains(OR)
+        // With a capital they stand in titles.
+        const ASKING: [&str; 8] = [
+            "what", "which", "when", "where", "how", "whom", "whose", "why",
+        ];
+        const KNOWS: [&str; 5] = ["know", "knows", "tell", "me", "say"];
+        let words: Vec<&str> = self.0.split(' ').collect();
+        let begins = AUXILIARIES.contains(&&*words[0].to_lowercase());
+        let is_to_you = words
+            .get(1)
+            .is_none_or(|word| word.eq_ignore_ascii_case("you"));
+        let wants_another = words.iter().any(|word| ASKING.contains(word))
+            || words
+                .windows(2)
+                .any(|two| KNOWS.contains(&two[0]) && two[1] == "who");
+        begins && !is_to_you && !wants_another && !self.has_alternatives()
+    }
+
+    /// Between alternatives. With one capital it stands in titles.
+    fn has_alternatives(&self) -> bool {
+        self.0.contains(" or ") || self.0.contains(" OR ")
     }
 
     /// Whether it names what to choose from: `A or B`, `out of A and B`, `which of A and B`.
@@ -65,12 +80,9 @@ impl Question {
             })
         };
         let from = [" out of ", " between ", " which of ", " who of ", " of "];
-        self.0.contains(OR) || from.into_iter().any(lists)
+        self.has_alternatives() || from.into_iter().any(lists)
     }
 }
-
-/// Between alternatives. In titles it is often written with a capital.
-const OR: &str = " or ";
 
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,6 +129,14 @@ mod tests {
             ("Of Ann and Ben, who is older?", false, true),
             ("Who is the child of Ann and Ben?", false, false),
             ("Can you tell me who Ann is?", false, false),
+            ("Does anyone know who directed Up?", false, false),
+            ("Will Smith was born in which city?", false, false),
+            ("Was Ann OR Ben born first?", false, true),
+            (
+                "Do the films Who and When Ann Met Ben have directors who are French?",
+                true,
+                false,
+            ),
             ("Is", false, false),
         ] {
             let question = Question::new(text).unwrap();

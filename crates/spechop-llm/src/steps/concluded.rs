@@ -1,62 +1,95 @@
 //! The answer that follows from the hops, so that no model has to find it.
 //!
 //! The planner was trained on questions of several hops: of a question that one look-up has answered it asks on. And so
-//! small a model does not reckon: it takes 44 BC for later than 14 AD, and knows of two dates of one year, or of four that
+//! small a model does not reckon: it takes 44 BC for later than AD 114, and knows of two dates of one year, or of four that
 //! bound two lives, only by chance which way they lie.
 
-use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use spechop_ports::{KnownHop, PlanRequest};
+use spechop_ports::PlanRequest;
 use spechop_types::{Question, SubQuestion, canonical_name};
+use spechop_verifier::Date;
 
-use super::compared::{Dated, dated, ends};
+use super::compared::{End, named_ends};
+use super::forms::{Form, Property, Wants};
 use super::{countries, has_found, plain, sub_answer};
 
 /// The answer, if it needs no model.
 pub(super) fn answer(request: &PlanRequest) -> Option<Arc<str>> {
-    let question = &request.question;
     let last = request.hops.last().filter(|hop| has_found(hop))?;
-    if is_all(question, &last.sub_question) {
+    if is_all(&request.question, &last.sub_question) {
         return Some(sub_answer(&last.answer).into());
     }
-    let text = plain(question.as_str());
-    if question.asks_yes_or_no() {
-        let holds = same_country(&text, request).or_else(|| holds(&text, &dated(request)?))?;
-        return Some(if holds { "yes" } else { "no" }.into());
+    let question = plain(request.question.as_str());
+    let ends = named_ends(request)?;
+    let mut names: Vec<&str> = ends.iter().map(|end| &*end.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let &[_, _] = &*names else {
+        return None;
+    };
+    let form = Form::of(&question, &names)?;
+    let is_of_form = |end: &End| end.is_direct == form.is_direct && is_about(end, form.of);
+    if !ends.iter().all(is_of_form) {
+        return None;
     }
-    let is_choice = question.offers_a_choice();
-    let chosen = dated(request).filter(|_| is_choice)?;
-    chosen_of_two(&text, &chosen).or_else(|| longest_life(&text, &chosen))
+    if form.wants == Wants::LongerLife {
+        return longer_life(&ends);
+    }
+    let [left, right] = &*ends else {
+        return None;
+    };
+    let yes_or_no = |holds| if holds { "yes" } else { "no" }.into();
+    if form.wants == Wants::WhetherSameCountry {
+        return countries::same(&left.found, &right.found).map(yes_or_no);
+    }
+    let (date, other) = (Date::of(&left.found)?, Date::of(&right.found)?);
+    if form.wants == Wants::WhetherSameYear {
+        return Some(yes_or_no(date.year() == other.year()));
+    }
+    let is_same_property = property(left) == property(right);
+    let left_is_first = date.is_before(other).filter(|_| is_same_property)?;
+    let left_is_named_first = question.find(&left.name) < question.find(&right.name);
+    Some(match form.wants {
+        Wants::First if left_is_first => left.name.as_str().into(),
+        Wants::First => right.name.as_str().into(),
+        Wants::Last if left_is_first => right.name.as_str().into(),
+        Wants::Last => left.name.as_str().into(),
+        Wants::WhetherFirst => yes_or_no(left_is_first == left_is_named_first),
+        _ => yes_or_no(left_is_first != left_is_named_first),
+    })
 }
 
 /// Whether the sub-question asks for all that the question asks for: by the same kind of question word, and with the same
 /// other words, whatever the form of each (`directed`, `director`).
 fn is_all(question: &Question, asked: &SubQuestion) -> bool {
-    if question.offers_a_choice() {
+    // One look-up does not compare.
+    if question.asks_yes_or_no() || question.offers_a_choice() {
         return false;
     }
-    let (question, asked) = (
-        canonical_name(question.as_str()),
-        canonical_name(asked.as_str()),
-    );
+    let [question, asked] = [question.as_str(), asked.as_str()].map(|text| {
+        let text = canonical_name(text);
+        // By whom it was done is who did it.
+        let text = text.replace(" by whom", " whom");
+        text.strip_suffix(" by").map(str::to_owned).unwrap_or(text)
+    });
     let wanted: Vec<&str> = telling(&question).collect();
     let mut there: Vec<&str> = telling(&asked).collect();
     let all = wanted.iter().all(|wanted| {
-        let at = there.iter().position(|word| is_like(wanted, word));
+        let at = there.iter().position(|word| stem(wanted) == stem(word));
         at.map(|at| there.swap_remove(at)).is_some()
     });
     all && there.is_empty() && !wanted.is_empty() && asks(&question) == asks(&asked)
 }
 
-/// The words of a question that tell it from others.
+/// The words of a question that tell it from others. Who did what to whom, and which way, is among them.
 fn telling(text: &str) -> impl Iterator<Item = &str> {
     #[rustfmt::skip]
     const OTHERS: &[&str] = &[
-        "a", "an", "the", "is", "are", "was", "were", "be", "been", "being", "am", "do", "does", "did", "has", "have",
-        "had", "of", "in", "on", "at", "by", "to", "for", "from", "with", "and", "as", "that", "this", "what", "who",
-        "whom", "whose", "which", "when", "where", "how", "why", "it", "s", "name", "called",
+        "a", "an", "the", "is", "are", "was", "were", "be", "been", "being", "am", "has", "have", "had", "of", "in", "on",
+        "at", "for", "with", "and", "as", "that", "this", "what", "who", "whom", "whose", "which", "when", "where", "how",
+        "why", "it", "s", "name", "called",
         // The planner says of what kind a thing is, also of itself.
         "film", "movie", "song", "album", "book", "novel", "magazine", "newspaper",
     ];
@@ -64,15 +97,11 @@ fn telling(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty() && !OTHERS.contains(word))
 }
 
-/// Two forms of one word have a long beginning in common.
-fn is_like(one: &str, other: &str) -> bool {
-    let common = one
-        .chars()
-        .zip(other.chars())
-        .take_while(|(a, b)| a == b)
-        .count();
-    let shorter = one.chars().count().min(other.chars().count());
-    one == other || common >= 5 && common + 3 >= shorter
+/// A word without the ending that tells the doer from the deed: `direct` of `director` and `directed`.
+fn stem(word: &str) -> &str {
+    const ENDINGS: [&str; 3] = ["or", "er", "ed"];
+    let stems = ENDINGS.iter().find_map(|ending| word.strip_suffix(ending));
+    stems.filter(|stem| stem.len() > 4).unwrap_or(word)
 }
 
 /// What a question asks for, by its first question word.
@@ -85,93 +114,55 @@ fn asks(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether two countries are one, if that is what is asked.
-fn same_country(question: &str, request: &PlanRequest) -> Option<bool> {
-    let found: Vec<&KnownHop> = request.hops.iter().filter(|hop| has_found(hop)).collect();
-    let [left, right] = <[usize; 2]>::try_from(ends(&found)).ok()?;
-    let [left, right] = [left, right].map(|at| sub_answer(&found[at].answer));
-    let same = countries::same(&left, &right)?;
-    question.contains(" same ").then_some(same)
-}
-
-/// Whether that is so which a question says of two dates.
-fn holds(question: &str, dates: &[Dated]) -> Option<bool> {
-    let [left, right] = dates else {
-        return None;
-    };
-    if question.contains("same year") {
-        return Some(left.date.year() == right.date.year());
+/// What an end was asked for.
+fn property(end: &End) -> Property {
+    let says = |words: &[&str]| words.iter().any(|word| end.asked.contains(word));
+    if says(&["country", "nationality", "citizen"]) {
+        Property::Country
+    } else if says(&["born", "birth"]) {
+        Property::Birth
+    } else if says(&[" die", "death"]) {
+        Property::Death
+    } else {
+        Property::Appearance
     }
-    let place = |one: &Dated| question.find(&one.name);
-    let (named_first, other) = match place(left).cmp(&place(right)) {
-        Ordering::Less => (left, right),
-        Ordering::Greater => (right, left),
-        Ordering::Equal => return None,
-    };
-    let is_before = named_first.date.is_before(other.date)?;
-    Some(is_before == wants_the_first(question)?)
 }
 
-/// Whose date of two is the earlier one, or the later one, as the question wants.
-fn chosen_of_two(question: &str, dates: &[Dated]) -> Option<Arc<str>> {
-    let [left, right] = dates else {
-        return None;
-    };
-    let is_left = left.date.is_before(right.date)? == wants_the_first(question)?;
-    let chosen = if is_left { left } else { right };
-    (left.name != right.name).then(|| chosen.name.as_str().into())
+/// Whether that is the property which a form compares.
+fn is_about(end: &End, of: Property) -> bool {
+    match (of, property(end)) {
+        (Property::Age, found) => matches!(found, Property::Birth | Property::Appearance),
+        (Property::Life, found) => matches!(found, Property::Birth | Property::Death),
+        (of, found) => of == found,
+    }
 }
 
 /// Who lived longer, of two whose births and deaths are known.
-fn longest_life(question: &str, dates: &[Dated]) -> Option<Arc<str>> {
-    let says = |word: &str| {
-        question
-            .split(' ')
-            .any(|said| said.trim_matches(',') == word)
+fn longer_life(ends: &[End]) -> Option<Arc<str>> {
+    let [first, ..] = ends else {
+        return None;
     };
-    let asks = says("longer") && (says("lived") || says("live"));
-    let first = dates.first().filter(|_| asks)?;
-    let (ones, others): (Vec<&Dated>, Vec<&Dated>) =
-        dates.iter().partition(|one| one.name == first.name);
+    let (ones, others): (Vec<&End>, Vec<&End>) =
+        ends.iter().partition(|end| end.name == first.name);
     let (one, other) = (life(&ones)?, life(&others)?);
-    if other.end() < one.start() {
-        Some(first.name.as_str().into())
+    let name = if other.end() < one.start() {
+        &first.name
     } else if one.end() < other.start() {
-        Some(others.first()?.name.as_str().into())
+        &others.first()?.name
     } else {
-        None
-    }
+        return None;
+    };
+    Some(name.as_str().into())
 }
 
 /// The fewest and the most days of a life that two dates bound.
-fn life(dates: &[&Dated]) -> Option<RangeInclusive<i32>> {
-    let [one, other] = dates else {
-        return None;
+fn life(ends: &[&End]) -> Option<RangeInclusive<i32>> {
+    let date_of = |wanted| {
+        let mut of = ends.iter().filter(|end| property(end) == wanted);
+        let end = of.next().filter(|_| of.next().is_none())?;
+        Date::of(&end.found)
     };
-    if one.name != other.name {
-        return None;
-    }
-    let (born, died) = match one.date.is_before(other.date)? {
-        true => (one, other),
-        false => (other, one),
-    };
-    Some(born.date.days_until(died.date))
-}
-
-/// Whether a comparison in time asks for what is first; `None` if it does not say, or says both.
-fn wants_the_first(question: &str) -> Option<bool> {
-    const FIRST: &[&str] = &[
-        "first", "earlier", "earliest", "older", "oldest", "elder", "before",
-    ];
-    #[rustfmt::skip]
-    const LAST: &[&str] = &[
-        "last", "later", "latest", "younger", "youngest", "newer", "newest", "after", "recently", "recent",
-    ];
-    // Names have capitals.
-    let mut words = question.split(|c: char| !c.is_alphanumeric());
-    let says = words.clone().any(|word| FIRST.contains(&word));
-    let says_last = words.any(|word| LAST.contains(&word));
-    (says != says_last).then_some(says)
+    Some(date_of(Property::Birth)?.days_until(date_of(Property::Death)?))
 }
 
 #[cfg(test)]
@@ -223,6 +214,23 @@ mod tests {
             ),
             ("Who is she?", "Who is she?", true),
             ("Who is it?", "Who is it?", false),
+            ("Is Up French?", "Is Up French?", false),
+            (
+                "Who influenced Ann Ash?",
+                "Who was influenced by Ann Ash?",
+                false,
+            ),
+            ("Who did Ann Ash succeed?", "Who succeeded Ann Ash?", false),
+            (
+                "What is the capital of Austria?",
+                "What is the capital of Australia?",
+                false,
+            ),
+            (
+                "电影卧虎藏龙的导演的妻子是谁？",
+                "电影卧虎藏龙的导演是谁？",
+                false,
+            ),
         ] {
             let hops = [("Who is Carl Cole?", "Ed"), (asked, "This,")];
             let answered = answer(&request(question, &hops));
@@ -284,6 +292,7 @@ mod tests {
             ("Were Ann Ash and Ben Birk friends?", &born, None),
             ("Is Ann Ash older than Ben Birk?", &born[..1], None),
             ("Is Ann Ash older than Ben Birk?", &died[..2], None),
+            ("Did Ann Ash die before Ben Birk?", &born, None),
             ("Is Carl Cole older than Dan Dunn?", &born, None),
         ] {
             let answered = answer(&request(question, hops));
@@ -294,10 +303,10 @@ mod tests {
     #[test]
     fn who_is_first_or_last_is_reckoned() {
         let born = [
-            ("When was Ann Ash born?", "AD 14"),
+            ("When was Ann Ash born?", "AD 114"),
             ("When was Ben Birk born?", "44 BC"),
         ];
-        let year = [born[0], ("When was Ben Birk born?", "14")];
+        let year = [born[0], ("When was Ben Birk born?", "114")];
         let died = [
             ("Who directed Blue Kite?", "Ann Ash"),
             ("When did Ann Ash die?", "3 May 1999"),
@@ -393,25 +402,6 @@ mod tests {
                 expected,
                 "{question}"
             );
-        }
-    }
-
-    #[test]
-    fn a_word_says_which_of_two_dates_is_wanted() {
-        for (question, first) in [
-            ("Who is older, A or B?", Some(true)),
-            (
-                "Which film came out first, The Last Day or After Hours?",
-                Some(true),
-            ),
-            (
-                "Which film was released more recently, First Blood or B?",
-                Some(false),
-            ),
-            ("Who died later, the first king or B?", None),
-            ("Who is it, A or B?", None),
-        ] {
-            assert_eq!(wants_the_first(question), first, "{question}");
         }
     }
 }

@@ -292,7 +292,7 @@ async fn what_was_learnt_survives_a_restart() {
     };
     let asked = |name: &str| Question::new(&format!("Quem fundou a cidade de {name}?")).unwrap();
     let drafter = opened();
-    let keeper = DraftKeeper::open(Some(&drafter), Some(&file)).await;
+    let keeper = DraftKeeper::open(Some(&drafter), Some(&file), &Writing::default()).await;
     for name in ["Porto Alegre", "Santa Rosa", "Vila Nova", "Monte Belo"] {
         let sub_question = format!("Fundador de {name}?");
         drafter.learn(
@@ -307,12 +307,12 @@ async fn what_was_learnt_survives_a_restart() {
     keeper.save().await;
     let again = opened();
     assert_eq!(drafts(&*again, &asked("Campo Verde"), 1), [""; 0]);
-    DraftKeeper::open(Some(&again), Some(&file)).await;
+    DraftKeeper::open(Some(&again), Some(&file), &Writing::default()).await;
     assert_eq!(drafts(&*again, &asked("Campo Verde"), 1), expected);
     // A damaged one is put aside.
     fs::write(&file, "damaged").unwrap();
     let anew = opened();
-    DraftKeeper::open(Some(&anew), Some(&file))
+    DraftKeeper::open(Some(&anew), Some(&file), &Writing::default())
         .await
         .save()
         .await;

@@ -108,7 +108,13 @@ async fn opened(
     let index = dir.join("index");
     let rebuilder = Rebuilder::new(&index, 10 * EVERY, hot, Arc::clone(&subset));
     let file = dir.join("traffic.json");
-    let keeper = HotKeeper::with(Some(traffic), Some(&file), Some(rebuilder)).await;
+    let keeper = HotKeeper::with(
+        Some(traffic),
+        Some(&file),
+        &Writing::default(),
+        Some(rebuilder),
+    )
+    .await;
     (subset, keeper)
 }
 

@@ -49,7 +49,12 @@ async fn taught() -> Arc<Memory> {
 }
 
 async fn keeper(memory: &Arc<Memory>, path: &Path) -> MemoryKeeper {
-    MemoryKeeper::open(Some(&Verified::Own(Arc::clone(memory))), Some(path)).await
+    MemoryKeeper::open(
+        Some(&Verified::Own(Arc::clone(memory))),
+        Some(path),
+        &Writing::default(),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -158,8 +163,13 @@ async fn without_a_memory_or_a_file_nothing_is_kept() {
     let memory = memory("one", 8);
     learn(&memory, "a", "Who?", "Somebody");
     for kept in [
-        MemoryKeeper::open(None, None).await,
-        MemoryKeeper::open(Some(&Verified::Own(Arc::clone(&memory))), None).await,
+        MemoryKeeper::open(None, None, &Writing::default()).await,
+        MemoryKeeper::open(
+            Some(&Verified::Own(Arc::clone(&memory))),
+            None,
+            &Writing::default(),
+        )
+        .await,
     ] {
         kept.save().await;
         let keeps = tokio::time::timeout(Duration::from_millis(50), kept.keep());

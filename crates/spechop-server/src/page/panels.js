@@ -24,12 +24,12 @@ export function citations(hops) {
   const cited = [];
   hops.forEach((hop, n) => {
     if (!hop.found) return;
-    const what = /^(yes|no)$/i.test(hop.observed) ? '' : hop.observed;
+    const what = /^(yes|no)$/.test(folded(hop.observed).text) ? '' : hop.observed;
     const placed = hop.evidence.map((passage) => ({ passage, span: spanOf(str(passage.text), what) }));
     const holds = placed.filter(({ span }) => span);
     const whole = holds.filter(({ passage, span }) => isWhole(str(passage.text), span));
     for (const { passage } of [whole, holds, placed.slice(0, 1)].find((some) => some.length) ?? []) {
-      // Two pages may have one name.
+      // Pages may share a name.
       const key = JSON.stringify([passage.passage_id, passage.text, passage.url]);
       const known = cited.find((one) => one.key === key);
       if (known) known.hops.push(n + 1), known.answers.push(hop.observed);

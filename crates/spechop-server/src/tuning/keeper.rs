@@ -10,7 +10,7 @@ use spechop_types::Owned;
 use super::Tunings;
 use super::identity::Identity;
 use super::kept::{Kept, PURPOSE};
-use crate::state::{self, Persisted, Purpose};
+use crate::state::{self, Persisted, Purpose, Writing};
 
 /// Keeps what a server learns in the file of the configuration.
 pub(crate) type Keeper = state::Keeper<Learning>;
@@ -22,7 +22,7 @@ pub(crate) struct Learning {
 }
 
 impl Keeper {
-    pub(crate) async fn open(config: &Config, tunings: &Arc<Tunings>) -> Self {
+    pub(crate) async fn open(config: &Config, tunings: &Arc<Tunings>, writing: &Writing) -> Self {
         let file = config.scheduler.state.as_deref();
         let (config, tunings) = (config.clone(), Arc::clone(tunings));
         let learning = move || {
@@ -32,7 +32,7 @@ impl Keeper {
                 tunings,
             }))
         };
-        Self::at(file, learning).await
+        Self::at(file, writing, learning).await
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use spechop_agent::StageTimes;
 use spechop_config::{Config, Env, Written};
 use spechop_sim::PastGuess;
@@ -18,14 +19,23 @@ mod bounds;
 
 use super::kept::{Kept, PURPOSE};
 use super::*;
-use crate::state::Useless;
+use crate::state::{Useless, Writing};
 
 /// A data folder, and servers that have it one after the other.
-struct Home(TempDir);
+struct Home {
+    folder: TempDir,
+    registry: Registry,
+    writing: Writing,
+}
 
 impl Home {
     fn new() -> Self {
-        let home = Self(tempfile::tempdir().unwrap());
+        let mut registry = Registry::default();
+        let home = Self {
+            folder: tempfile::tempdir().unwrap(),
+            writing: Writing::new(&mut registry),
+            registry,
+        };
         for file in [
             "models/e5-small-v2-int8/model.onnx",
             "models/onnxruntime/libonnxruntime.so",
@@ -41,7 +51,14 @@ impl Home {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
+        self.folder.path().join(path)
+    }
+
+    /// What is told of its file.
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
     }
 
     fn state(&self) -> PathBuf {
@@ -68,7 +85,7 @@ impl Home {
         let config = self.config(toml);
         let tunings = Tunings::new(config.scheduler.tuner, config.scheduler.history);
         let tunings = Arc::new(tunings);
-        let keeper = Keeper::open(&config, &tunings).await;
+        let keeper = Keeper::open(&config, &tunings, &self.writing).await;
         (tunings, keeper)
     }
 
@@ -306,11 +323,14 @@ async fn what_cannot_be_written_leaves_the_old_file() {
     // Nobody, not even root, writes into a folder.
     fs::create_dir(home.path("tuning.json.new")).unwrap();
     teach(&tunings, 1);
+    assert!(home.metrics().contains("{key=\"tuning.state\"} 1"));
     keeper.save().await;
+    assert!(home.metrics().contains("{key=\"tuning.state\"} 0"));
     assert_eq!(fs::read(home.state()).unwrap(), old);
     fs::remove_dir(home.path("tuning.json.new")).unwrap();
     keeper.save().await;
     assert_ne!(fs::read(home.state()).unwrap(), old, "tried again");
+    assert!(home.metrics().contains("{key=\"tuning.state\"} 1"));
 }
 
 #[tokio::test]
@@ -355,7 +375,7 @@ async fn sweep(seeds: std::ops::Range<u64>) {
             file: "tuning.json".into(),
             ..damage
         };
-        damage.apply(home.0.path(), Trace::Hidden);
+        damage.apply(home.folder.path(), Trace::Hidden);
         let there = home.state().exists();
         let found = known(&home.start("").await.0);
         let taken_up = found == right;

@@ -161,7 +161,7 @@ test('a citation is a passage that holds the answer', () => {
   };
   const among = (observed) => named(observed, 'Nigeria is large.', 'It lies in Niger.');
   assert.deepEqual(['Niger', 'iger', 'Mali'].map(among), [['1'], ['0', '1'], ['0']]);
-  assert.deepEqual(named('no', 'Nearest.', 'No. 1 in the charts.'), ['0']);
+  assert.deepEqual(['no', 'No.'].map((said) => named(said, 'Nearest.', 'No. 1 in the charts.')), [['0'], ['0']]);
   assert.deepEqual(named('New York', 'The York.', 'New York, New York', 'He moved to New\nYork.'), ['1', '2']);
   // Letters stand beside it in most texts of a script that does not part words.
   assert.deepEqual(named('東京', '日本の首都は東京である。', '東京（とうきょう）は日本の都市。'), ['0', '1']);

@@ -135,7 +135,7 @@ impl Cli {
                 serve::wait_passively(env);
                 let runtime = runtime()?;
                 let result = runtime.block_on(serve::run(args, env));
-                // Whoever stops a server that is still starting does not wait for its models.
+                // A process that ends under models which are being opened crashes.
                 runtime.shutdown_timeout(LAST_WORK);
                 result
             }
