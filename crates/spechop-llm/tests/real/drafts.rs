@@ -37,7 +37,7 @@ async fn plan(
     planned.expect("a step")
 }
 
-/// How a question ends is foreseen, too: its answer, what is compared before that, and whose name it is.
+/// How a question ends is foreseen, too: its answer, and what is compared before that.
 #[tokio::test]
 async fn no_foreseen_ending_changes_an_answer() {
     let (_, plain) = planner(false);
@@ -51,26 +51,24 @@ async fn no_foreseen_ending_changes_an_answer() {
             ][..],
             "19 August 1990",
         ),
+        // Countries that no table knows: else the planner would not be asked.
         (
-            "Who is older, Halcón Suriano Jr. or Pierre De Geyter?",
+            "Are the films Blue Kite and Kangaroo from the same country?",
             &[
-                ("When was Halcón Suriano Jr. born?", "19 August 1990"),
-                ("When was Pierre De Geyter born?", "8 October 1848"),
+                ("Which country is the film Blue Kite from?", "Zaire"),
+                ("Which country is the film Kangaroo from?", "Burma"),
             ],
-            "Pierre De Geyter",
+            "no",
         ),
         (
-            "Which film has the director who was born later, The Blue Kite or Kangaroo?",
+            "Do the directors of films Blue Kite and Kangaroo share the same nationality?",
             &[
-                (
-                    "Who is the director of the film The Blue Kite?",
-                    "Amy Dunne",
-                ),
+                ("Who is the director of the film Blue Kite?", "Amy Dunne"),
                 ("Who is the director of the film Kangaroo?", "Ben Birk"),
-                ("When was Amy Dunne born?", "19 August 1990"),
-                ("When was Ben Birk born?", "8 October 1848"),
+                ("What is the nationality of Amy Dunne?", "Burmese"),
+                ("What is the nationality of Ben Birk?", "Burmese"),
             ],
-            "The Blue Kite",
+            "yes",
         ),
     ] {
         let hops = hops.iter().map(|(asked, answer)| KnownHop {
