@@ -146,8 +146,8 @@ impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.year < 0 { "-" } else { "" };
         write!(f, "{sign}{:04}", self.year.unsigned_abs())?;
-        let parts = [self.month, self.day].into_iter().map_while(|part| part);
-        parts.map(|part| write!(f, "-{part:02}")).collect()
+        let mut parts = [self.month, self.day].into_iter().map_while(|part| part);
+        parts.try_for_each(|part| write!(f, "-{part:02}"))
     }
 }
 

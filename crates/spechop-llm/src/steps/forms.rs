@@ -50,7 +50,7 @@ const NAME: &str = "#";
 /// Who or which is it? `said` is what is said of it.
 static CHOICES: LazyLock<Option<[Regex; 5]>> = LazyLock::new(|| {
     let (said, which) = (said(), "(?:who|which (?:one|[a-z]+))");
-    compiled([
+    compiled(&[
         format!("^{which} {said} # or #$"),
         format!("^{which} {said} out of # and #$"),
         format!("^(?:was|did|is) # or # {said}$"),
@@ -64,7 +64,7 @@ static STATEMENTS: LazyLock<Option<[Regex; 4]>> = LazyLock::new(|| {
     let by = |name| format!("(?P<{name}>(?:the )?[a-z]+ of (?:the )?(?:[a-z]+ )?)?#");
     let (by, than) = (by("by"), by("than_by"));
     let order = "(?P<order>before|after|earlier than|later than)";
-    compiled([
+    compiled(&[
         format!("^(?:is|was) {by} (?P<order>older|younger|newer) than {than}$"),
         format!("^(?:was|were) {by} (?P<event>{MADE}|born) {order} {than}(?: was)?$"),
         format!("^did {by} (?P<event>die|come out) {order} {than}(?: did)?$"),
@@ -86,7 +86,7 @@ fn said() -> String {
 }
 
 /// They are written above, and a test compiles them.
-fn compiled<const N: usize>(forms: [String; N]) -> Option<[Regex; N]> {
+fn compiled<const N: usize>(forms: &[String; N]) -> Option<[Regex; N]> {
     let all: Result<Vec<Regex>, _> = forms.iter().map(|form| Regex::new(form)).collect();
     all.ok()?.try_into().ok()
 }
