@@ -45,8 +45,8 @@ AUXILIARIES = set("is are was were do does did has have had can could will would
 LISTS = re.compile(r" (out of|between|which of|who of) .* and |^ of .* and ")
 
 
-ASKING = set("what which when where how whom whose why".split())
-KNOWS = set("know knows tell me say".split())
+ASKING = set("what which when where how whom whose why tell".split())
+KNOWS = set("know knows me say".split())
 
 
 def asks_yes_or_no(question):

@@ -80,6 +80,7 @@ class Offered(unittest.TestCase):
             ("Of Ann and Ben, who is older?", False, True),
             ("Who is the child of Ann and Ben?", False, False),
             ("Does anyone know who directed Up?", False, False),
+            ("Could anybody tell me the director of Up?", False, False),
             ("Was Ann OR Ben born first?", False, True),
             ("Do the films Who and When Ann Met Ben have directors who are French?", True, False),
         ]:

@@ -232,7 +232,7 @@ impl<S: Stages, W: Watch> Play<'_, S, W> {
                 effects = self.apply(event);
             }
         }
-        for what in std::mem::take(&mut self.clock.fresh) {
+        for what in self.clock.fresh.drain(..) {
             self.calls.withdraw(what);
         }
         let (first_answer_ms, first_answer_chance) =

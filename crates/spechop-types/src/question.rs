@@ -42,17 +42,12 @@ impl Question {
     /// Whether the answer can only be yes or no: it begins with an auxiliary verb, and neither names alternatives nor asks
     /// for something else behind that (`Can you tell me …`, `Does anyone know who …`).
     pub fn asks_yes_or_no(&self) -> bool {
-        #[rustfmt::skip]
-        const AUXILIARIES: [&str; 14] = [
-            "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would",
-        ];
         // With a capital they stand in titles.
-        const ASKING: [&str; 8] = [
-            "what", "which", "when", "where", "how", "whom", "whose", "why",
+        const ASKING: [&str; 9] = [
+            "what", "which", "when", "where", "how", "whom", "whose", "why", "tell",
         ];
-        const KNOWS: [&str; 5] = ["know", "knows", "tell", "me", "say"];
+        const KNOWS: [&str; 4] = ["know", "knows", "me", "say"];
         let words: Vec<&str> = self.0.split(' ').collect();
-        let begins = AUXILIARIES.contains(&&*words[0].to_lowercase());
         let is_to_you = words
             .get(1)
             .is_none_or(|word| word.eq_ignore_ascii_case("you"));
@@ -60,7 +55,18 @@ impl Question {
             || words
                 .windows(2)
                 .any(|two| KNOWS.contains(&two[0]) && two[1] == "who");
-        begins && !is_to_you && !wants_another && !self.has_alternatives()
+        let wants_another = wants_another || self.has_alternatives();
+        self.begins_with_auxiliary() && !is_to_you && !wants_another
+    }
+
+    /// Whether its first word is an auxiliary verb.
+    pub fn begins_with_auxiliary(&self) -> bool {
+        #[rustfmt::skip]
+        const AUXILIARIES: [&str; 14] = [
+            "is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would",
+        ];
+        let first = self.0.split(' ').next().unwrap_or_default();
+        AUXILIARIES.contains(&&*first.to_lowercase())
     }
 
     /// Between alternatives. With one capital it stands in titles.
@@ -130,6 +136,7 @@ mod tests {
             ("Who is the child of Ann and Ben?", false, false),
             ("Can you tell me who Ann is?", false, false),
             ("Does anyone know who directed Up?", false, false),
+            ("Could anybody tell me the director of Up?", false, false),
             ("Will Smith was born in which city?", false, false),
             ("Was Ann OR Ben born first?", false, true),
             (

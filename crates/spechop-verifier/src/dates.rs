@@ -4,7 +4,6 @@
 //! neither contains the other: a guess of `1994` does not say what `May 8, 1994` says, nor may a
 //! guess add a day that nobody observed.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::numbers;
@@ -52,7 +51,11 @@ impl Date {
     /// or a word that makes it a bound.
     pub fn of(text: &str) -> Option<Self> {
         let folded = fold(&tokens(text));
-        let bounds = ["before", "after", "until", "since", "between", "by", "to"];
+        // They make it a bound, or another number.
+        let bounds = [
+            "before", "after", "until", "since", "between", "by", "to", "earlier", "later",
+            "least", "ago", "old", "years",
+        ];
         let figures = folded.iter().enumerate();
         let mut figures = figures.filter(|(_, token)| is_year_like(token));
         let (first, second) = (figures.next()?, figures.next());
@@ -141,16 +144,6 @@ impl Date {
     }
 }
 
-/// Year, month and day as far as they are known: `1994-05-08`.
-impl fmt::Display for Date {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.year < 0 { "-" } else { "" };
-        write!(f, "{sign}{:04}", self.year.unsigned_abs())?;
-        let mut parts = [self.month, self.day].into_iter().map_while(|part| part);
-        parts.try_for_each(|part| write!(f, "-{part:02}"))
-    }
-}
-
 /// Replaces every date by one [`Kind::Date`] token: `1994-05-08`, `1994-05` or `05-08`. A weekday
 /// before it goes, `AD` and `CE` beside a year go, `BC` and `BCE` become `bc`.
 pub(crate) fn fold(tokens: &[Token]) -> Vec<Token> {
@@ -231,7 +224,7 @@ fn slashed(tokens: &[Token]) -> Option<(String, usize)> {
         (true, false) => Some((full(year, b as usize, a), 5)),
         (false, true) => Some((full(year, a as usize, b), 5)),
         // Both could be the month, unless they are the same.
-        _ if a == b => Some((full(year, a as usize, b), 5)),
+        (false, false) if a == b => Some((full(year, a as usize, b), 5)),
         _ => None,
     }
 }
@@ -365,8 +358,8 @@ mod tests {
             ("3 May 1950, in Victoria, BC", "1 June 1960"),
         ] {
             let [early, late] = [early, late].map(|text| Date::of(text).expect(text));
-            assert_eq!(early.is_before(late), Some(true), "{early} {late}");
-            assert_eq!(late.is_before(early), Some(false), "{early} {late}");
+            assert_eq!(early.is_before(late), Some(true), "{early:?} {late:?}");
+            assert_eq!(late.is_before(early), Some(false), "{early:?} {late:?}");
         }
         for (one, other) in [
             ("1901", "30 November 1901"),
@@ -374,7 +367,7 @@ mod tests {
             ("8 May 1994", "May 8, 1994"),
         ] {
             let [one, other] = [one, other].map(|text| Date::of(text).expect(text));
-            assert_eq!(one.is_before(other), None, "{one} {other}");
+            assert_eq!(one.is_before(other), None, "{one:?} {other:?}");
         }
     }
 
@@ -412,23 +405,14 @@ mod tests {
             "1994 or 1995",
             "44 BC or 43 BC",
             "before 1950",
+            "not later than 1950",
+            "about 5000 years ago",
+            "13/13/1994",
             "66 million BC",
             "6000000 BC",
             "14 ad campaigns",
         ] {
             assert_eq!(Date::of(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_date_is_shown_as_far_as_it_is_known() {
-        for (text, shown) in [
-            ("8 May 1994", "1994-05-08"),
-            ("May 1994", "1994-05"),
-            ("AD 953", "0953"),
-            ("44 BC", "-0044"),
-        ] {
-            assert_eq!(Date::of(text).expect(text).to_string(), shown);
         }
     }
 }

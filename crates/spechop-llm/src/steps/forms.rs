@@ -94,7 +94,12 @@ fn compiled<const N: usize>(forms: &[String; N]) -> Option<[Regex; N]> {
 impl Form {
     /// That of a question about things with these names.
     pub(super) fn of(question: &str, names: &[&str]) -> Option<Self> {
+        const NEGATIONS: [&str; 4] = ["not", "never", "wasnt", "isnt"];
         let text = marked(question, names)?;
+        // They would pass for a kind of thing.
+        if text.split(' ').any(|word| NEGATIONS.contains(&word)) {
+            return None;
+        }
         let choice = CHOICES
             .iter()
             .flatten()
@@ -206,6 +211,11 @@ fn marked(question: &str, names: &[&str]) -> Option<String> {
         let (before, behind) = text.split_once(name)?;
         text = format!("{before} {NAME} {behind}");
     }
+    let mut behind = text.split_whitespace().skip(1);
+    // What else has a capital is of another name.
+    if behind.any(|word| word.contains(char::is_uppercase)) {
+        return None;
+    }
     let lowered = text
         .to_lowercase()
         .replace([',', ':', ';', '?', '!', '"', '“', '”'], " ");
@@ -314,6 +324,8 @@ mod tests {
             "Are Ann Ash and Up not from the same country?",
             "Are Ann Ash and Up of the same genre?",
             "Are Ann Ash, Up and Kangaroo from the same country?",
+            "Are Ann Ash, Up and Jaws from the same country?",
+            "Which never came out first, Ann Ash or Up?",
             "Who died younger, Ann Ash or Up?",
             "Who was older when they became president, Ann Ash or Up?",
             "Who had an older brother, Ann Ash or Up?",

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use spechop_agent::HopReport;
 use spechop_config::SpeculatorKind;
 use spechop_types::{CommitKind, Stage};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::Histograms;
 use super::label::{Busy, Decided, HopKind, Judged, OfStage};
@@ -24,11 +25,15 @@ const STAGE_BUCKETS: [f64; 14] = [
     0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// What becomes of guesses.
-const VERDICTS: [&str; 3] = [RIGHT, WRONG, NONE];
-const RIGHT: &str = "right";
-const WRONG: &str = "wrong";
-const NONE: &str = "none";
+/// What becomes of the guesses of a hop.
+#[derive(Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+enum Guesses {
+    Right,
+    Wrong,
+    /// Whoever was asked had none.
+    None,
+}
 
 pub(super) struct HopMetrics {
     stages: Histograms<OfStage>,
@@ -105,13 +110,13 @@ impl HopMetrics {
         if let Some(verdict) = verdict(hop) {
             let speculator = hop.best_by.unwrap_or(speculator.as_str());
             // All of them from the first on: a share of right guesses divides by what may never have happened.
-            for each in VERDICTS {
+            for each in Guesses::VARIANTS {
                 let judged = Judged {
                     speculator,
-                    verdict: each,
+                    verdict: each.into_str(),
                 };
                 let guesses = self.guesses.get_or_create(&judged);
-                guesses.inc_by(u64::from(each == verdict));
+                guesses.inc_by(u64::from(*each == verdict));
             }
         }
         if let Some(verdict) = hop.verdict {
@@ -137,10 +142,10 @@ impl HopMetrics {
 }
 
 /// What became of a hop's best guess; `None` if nobody was asked, or nobody in time.
-fn verdict(hop: &HopReport) -> Option<&'static str> {
+fn verdict(hop: &HopReport) -> Option<Guesses> {
     match hop.guess_held {
-        Some(true) => Some(RIGHT),
-        Some(false) => Some(WRONG),
-        None => hop.silent.then_some(NONE),
+        Some(true) => Some(Guesses::Right),
+        Some(false) => Some(Guesses::Wrong),
+        None => hop.silent.then_some(Guesses::None),
     }
 }
